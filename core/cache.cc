@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: MIT
+#include "core/cache.h"
+
+#include <cstring>
+#include <fcntl.h>
+
+#include "core/engine.h"
+#include "core/verify.h"
+
+namespace racache::cache {
+namespace {
+
+// Where the next byte goes: the request's buffers as one.
+class Destination {
+ public:
+  Destination(const iovec* iov, int count, size_t skip)
+      : iov_(iov), end_(iov + count), used_(skip) {
+    while (iov_ != end_ && used_ >= iov_->iov_len) {
+      used_ -= iov_->iov_len;
+      ++iov_;
+    }
+  }
+  void put(const std::byte* from, size_t bytes) {
+    while (bytes != 0) {
+      const size_t room = iov_->iov_len - used_;
+      const size_t n = bytes < room ? bytes : room;
+      std::memcpy(static_cast<std::byte*>(iov_->iov_base) + used_, from, n);
+      from += n;
+      bytes -= n;
+      used_ += n;
+      if (used_ == iov_->iov_len) next();
+    }
+  }
+
+ private:
+  void next() {
+    used_ = 0;
+    do {
+      ++iov_;
+    } while (iov_ != end_ && iov_->iov_len == 0);
+  }
+  const iovec* iov_;
+  const iovec* end_;
+  size_t used_;
+};
+
+size_t total_of(const iovec* iov, int count) {
+  size_t total = 0;
+  for (int i = 0; i < count; ++i) total += iov[i].iov_len;
+  return total;
+}
+
+// Bytes of a request that lie before the file's end.
+size_t clip(const File& file, uint64_t offset, size_t total) {
+  if (offset >= file.size) return 0;
+  const uint64_t left = file.size - offset;
+  return total < left ? total : static_cast<size_t>(left);
+}
+
+void touch(Folio& folio, uint32_t word, Counters& counters) {
+  if (RACACHE_UNLIKELY((word & Folio::kReadahead) != 0)) {
+    if ((folio.word.fetch_and(~Folio::kReadahead, std::memory_order_relaxed) &
+         Folio::kReadahead) != 0) {
+      counters.used_bytes += kPageSize << Folio::order_of(word);
+    }
+  }
+  if ((word & Folio::kReferenced) == 0) {
+    folio.word.fetch_or(Folio::kReferenced, std::memory_order_relaxed);
+  }
+}
+
+enum class Stop : uint8_t { kEnd, kAbsent, kFilling, kMarked };
+
+struct Progress {
+  Stop stop;
+  FolioId folio;  // filling or marked
+};
+
+// Copies folio after folio while they are plainly there. Inside a section.
+RACACHE_HOT Progress copy_present(File& file, uint64_t& offset, size_t& left,
+                                  Destination& to, Counters& counters) {
+  Arena& arena = file.engine->arena;
+  while (left != 0) {
+    const FolioId id = file.index.lookup(offset >> kPageShift);
+    ++counters.lookups;
+    if (id == kNoFolio) return {Stop::kAbsent, id};
+    Folio& folio = arena.folio(id);
+    const uint32_t word = folio.word.load(std::memory_order_acquire);
+    if (RACACHE_UNLIKELY((word & (Folio::kUptodate | Folio::kMark)) !=
+                         Folio::kUptodate)) {
+      if ((word & Folio::kMark) != 0) return {Stop::kMarked, id};
+      return {(word & Folio::kFilling) != 0 ? Stop::kFilling : Stop::kAbsent,
+              id};
+    }
+    const size_t size = kPageSize << Folio::order_of(word);
+    const size_t within = offset & (size - 1);
+    const size_t n = left < size - within ? left : size - within;
+    touch(folio, word, counters);
+    to.put(arena.memory(id) + within, n);
+    offset += n;
+    left -= n;
+  }
+  return {Stop::kEnd, kNoFolio};
+}
+
+void set_position(OpenStream& stream, uint64_t offset) {
+  __atomic_store_n(&stream.stream.prev_pos, static_cast<int64_t>(offset),
+                   __ATOMIC_RELAXED);
+}
+
+void count_file(File& file, bool hit) {
+  file.reads.fetch_add(1, std::memory_order_relaxed);
+  if (hit) file.hits.fetch_add(1, std::memory_order_relaxed);
+}
+
+// One slow read under way.
+struct SlowRead {
+  File& file;
+  OpenStream& stream;
+  uint64_t offset;
+  size_t left;
+  int fd;
+  int stuck;        // rounds without progress
+  bool waited;
+
+  uint64_t pages_left(PageIndex from) const {
+    return ((offset + left - 1) >> kPageShift) - from + 1;
+  }
+};
+
+void wait_for(SlowRead& read, FolioId id, Counters& counters) {
+  Engine& engine = *read.file.engine;
+  const uint64_t begin = sys::monotonic_ns();
+  engine.backend->wait(*engine.backend, engine.arena.folio(id).word,
+                       Folio::kFilling);
+  counters.wait_ns += sys::monotonic_ns() - begin;
+  ++counters.wait_count;
+  read.waited = true;
+}
+
+// The mark is taken by one reader only; it reads ahead before anyone waits.
+void meet_mark(SlowRead& read, FolioId id) {
+  Folio& folio = read.file.engine->arena.folio(id);
+  PageIndex first;
+  unsigned order;
+  {
+    ThreadSlot* slot = epoch::self();
+    epoch::Section section(*slot);
+    if (read.file.index.lookup(read.offset >> kPageShift) != id) return;
+    if (!folio.try_clear_mark()) return;
+    first = folio.index;
+    order = Folio::order_of(folio.word.load(std::memory_order_relaxed));
+  }
+  fill::on_mark(read.file, read.stream, first, order, read.pages_left(first),
+                read.fd);
+}
+
+// What stopped the copy is dealt with; false when the kernel has to go on.
+bool resolve(SlowRead& read, const Progress& progress, Counters& counters) {
+  constexpr int kPatience = 4;
+  if (!read.file.readable()) return false;
+  SignalGuard signals;
+  switch (progress.stop) {
+    case Stop::kMarked: meet_mark(read, progress.folio); return true;
+    case Stop::kFilling: wait_for(read, progress.folio, counters); break;
+    default: {
+      if (read.file.direct_refused.load(std::memory_order_relaxed)) {
+        return false;
+      }
+      const PageIndex page = read.offset >> kPageShift;
+      read.waited = true;
+      fill::on_miss(read.file, read.stream, page, read.pages_left(page),
+                    read.fd);
+    }
+  }
+  return ++read.stuck < kPatience;
+}
+
+void count_read(Counters& counters, File& file, size_t bytes, bool hit) {
+  ++counters.read_calls;
+  counters.read_bytes += bytes;
+  if (hit) {
+    ++counters.hits;
+    counters.hit_bytes += bytes;
+  } else {
+    ++counters.misses;
+  }
+  count_file(file, hit);
+}
+
+}  // namespace
+
+uint64_t size(const File& file) { return file.size; }
+bool readable(const File& file) { return file.readable(); }
+
+ReadResult read_hit(File& file, OpenStream& stream, const iovec* iov,
+                    int iov_count, uint64_t offset) {
+  ThreadSlot* slot = epoch::self();
+  if (RACACHE_UNLIKELY(slot == nullptr || !file.readable())) return {0, false};
+  if (RACACHE_UNLIKELY(file.engine->config.verify != 0)) return {0, false};
+  const size_t total = clip(file, offset, total_of(iov, iov_count));
+  size_t left = total;
+  Destination to(iov, iov_count, 0);
+  const Progress progress =
+      copy_present(file, offset, left, to, slot->counters);
+  if (progress.stop != Stop::kEnd) return {total - left, false};
+  if (total != 0) set_position(stream, offset);
+  count_read(slot->counters, file, total, true);
+  ++slot->counters.syscalls_avoided;
+  return {total, true};
+}
+
+ReadResult read(File& file, OpenStream& stream, const iovec* iov,
+                int iov_count, uint64_t offset, int fd, size_t skip) {
+  ThreadSlot* slot = epoch::self();
+  if (slot == nullptr || !file.readable()) return {skip, false};
+  const size_t total = clip(file, offset, total_of(iov, iov_count));
+  SlowRead read{file, stream, offset + skip, total - skip, fd, 0, false};
+  Destination to(iov, iov_count, skip);
+  bool complete = true;
+  for (;;) {
+    const uint64_t before = read.offset;
+    Progress progress;
+    {
+      epoch::Section section(*slot);
+      progress = copy_present(file, read.offset, read.left, to,
+                              slot->counters);
+    }
+    if (progress.stop == Stop::kEnd) break;
+    if (read.offset != before) read.stuck = 0;
+    if (!resolve(read, progress, slot->counters)) {
+      complete = false;
+      ++slot->counters.kernel_fallbacks;
+      break;
+    }
+  }
+  if (total != read.left) set_position(stream, read.offset);
+  count_read(slot->counters, file, total - read.left, !read.waited);
+  const ReadResult result{total - read.left, complete};
+  if (file.engine->config.verify != 0) {
+    return verify::check(file, iov, iov_count, offset, fd, result);
+  }
+  return result;
+}
+
+void willneed(File& file, OpenStream& stream, uint64_t offset, uint64_t length,
+              int fd) {
+  (void)stream;  // its state is the sequential reader's: left alone
+  ThreadSlot* slot = epoch::self();
+  if (slot == nullptr || !file.readable() || offset >= file.size) return;
+  PageIndex page = offset >> kPageShift;
+  PageIndex end = file.pages;
+  if (length != 0 && length < file.size - offset) {
+    end = pages_of(offset + length);
+  }
+  Engine& engine = *file.engine;
+  const uint64_t most = engine.arena.limit() / 4 * 3 >> kPageShift;
+  if (end - page > most) end = page + most;
+  SignalGuard signals;
+  {
+    epoch::Section section(*slot);
+    const PageIndex hole = file.index.next_hole(page, end - page);
+    if (hole == end && engine.config.overlap_skip) {
+      ++slot->counters.overlap_skips;
+      return;
+    }
+  }
+  const PageIndex next = fill::force(file, page, end, fd);
+  if (next < end) engine.service.add_hint(file, next, end);
+}
+
+void dontneed(File& file, uint64_t offset, uint64_t length) {
+  // kernel-semantics.md 5.1: only folios wholly inside the range go; a range
+  // may end within a page only where the file ends.
+  if (!file.readable()) return;
+  const uint64_t last = offset + length - 1;  // inclusive
+  const PageIndex first = pages_of(offset);
+  PageIndex end = file.pages;
+  if (length != 0 && last >= offset) {
+    const bool whole = (last & (kPageSize - 1)) == kPageSize - 1;
+    end = (last >> kPageShift) + (whole || last == file.size - 1 ? 1 : 0);
+  }
+  if (end > file.pages) end = file.pages;
+  if (first >= end) return;
+  SignalGuard signals;
+  file.engine->evictor.drop(*file.engine, file, first, end);
+  file.engine->evictor.sweep(*file.engine);
+}
+
+void advise(File& file, OpenStream& stream, int advice) {
+  SignalGuard signals;
+  LockGuard guard(stream.lock);
+  readahead::Stream& s = stream.stream;
+  switch (advice) {
+    case POSIX_FADV_NORMAL:
+      s.ra_pages = file.ra_pages;
+      s.random = false;
+      s.noreuse = false;
+      break;
+    case POSIX_FADV_SEQUENTIAL:
+      s.ra_pages = 2 * file.ra_pages;
+      s.random = false;
+      break;
+    case POSIX_FADV_RANDOM: s.random = true; break;
+    case POSIX_FADV_NOREUSE: s.noreuse = true; break;
+    default: break;
+  }
+}
+
+}  // namespace racache::cache

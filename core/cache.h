@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+// What the interposer may ask of the engine: adopt a file, read it, hint.
+//
+// The engine knows descriptors only as a way to name a file at adoption and as
+// a hint for cachestat(2); it has no idea that libc calls are intercepted.
+#pragma once
+
+#include <sys/uio.h>
+
+#include "core/counters.h"
+#include "core/lock.h"
+#include "core/readahead.h"
+
+namespace racache {
+
+struct Config;
+class File;  // a cached file: one inode under one read lease
+
+// The readahead state of one open file description.
+struct OpenStream {
+  Lock lock;                 // guards `stream` but for prev_pos
+  readahead::Stream stream;  // prev_pos: relaxed atomic accesses by readers
+};
+
+namespace engine {
+
+// Which engine this process has: 0 before the first adoption, after a fork
+// (however the child was made), and when it is off for good. A File* is valid
+// only while the generation it was obtained under is the current one.
+[[nodiscard]] uint32_t generation();
+
+// A number that changes in a forked child, however it was made; never 0.
+[[nodiscard]] uint32_t process_number();
+
+// Called once at start, before any adoption; cheap, starts nothing.
+void configure(const Config& config);
+
+struct Adopted {
+  File* file;           // with one reference for the caller; null: the kernel's
+  uint32_t generation;  // of the engine
+  Reason reason;        // when file is null
+  bool retry;           // the reason may pass (a writer, a budget): ask later
+};
+// Makes the file behind `fd` (O_RDONLY, not O_DIRECT) a cached one, starting
+// the engine when this is the first. Takes 100 us or so; blocks signals
+// meanwhile. Does not allocate, does not leave a descriptor behind.
+// ra_pages is set in `stream` as open(2) would have set it.
+[[nodiscard]] Adopted adopt(int fd, OpenStream& stream);
+// Drops a reference (the last descriptor of a description was closed).
+void release(File& file, uint32_t generation);
+
+// Writes the statistics where the configuration says, if anything was cached.
+// Once a process; the interposer calls it on the way out.
+void write_statistics();
+// Waits (at most 2 ms) until no asynchronous read is in flight: completions
+// interrupt the submitting thread, and an epoll_wait would return EINTR that
+// it would not return without us. One load when nothing is in flight.
+void quiesce();
+
+// The descriptor number that the ring occupies among the application's, or -1.
+[[nodiscard]] int ring_fd();
+// Frees that number (the application dup2()s onto it).
+void move_ring_fd();
+// Waits (at most 50 ms) until the service thread has let go of every lease
+// that is being broken: for an O_NONBLOCK open that met our own lease.
+// False when we held none.
+bool settle_breaks();
+
+}  // namespace engine
+
+namespace cache {
+
+// Constant while readable(file).
+[[nodiscard]] uint64_t size(const File& file);
+// The lease is held: the cache speaks for this file. Once false, for ever false.
+[[nodiscard]] bool readable(const File& file);
+
+struct ReadResult {
+  size_t done;    // bytes copied, from the front
+  bool complete;  // false: the rest of the request is not served yet
+};
+// Both copy [offset, offset + total of iov) clipped to the file's size.
+//
+// The fast half: never waits, takes no lock, makes no system call. Call it
+// inside an epoch section, which is what keeps `file` alive. Where it meets
+// something that is not a plain hit it stops: complete is false.
+RACACHE_HOT ReadResult read_hit(File& file, OpenStream& stream,
+                                const iovec* iov, int iov_count,
+                                uint64_t offset);
+// The whole: continues behind the `skip` bytes that read_hit copied, reads
+// ahead, waits for the device. Call it with a reference on the file, outside
+// any section. complete is false: the rest of the request is the kernel's.
+// `fd` is a hint for cachestat(2) and for RACACHE_VERIFY.
+[[nodiscard]] ReadResult read(File& file, OpenStream& stream, const iovec* iov,
+                              int iov_count, uint64_t offset, int fd,
+                              size_t skip = 0);
+
+// posix_fadvise on a cached file; the errors were checked by the kernel's own
+// call. `length` 0 is to the end.
+void willneed(File& file, OpenStream& stream, uint64_t offset, uint64_t length,
+              int fd);
+void dontneed(File& file, uint64_t offset, uint64_t length);
+void advise(File& file, OpenStream& stream, int advice);  // NORMAL, RANDOM, ...
+
+}  // namespace cache
+}  // namespace racache

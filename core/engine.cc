@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: MIT
+#include "core/engine.h"
+
+#include <cerrno>
+#include <new>
+#include <sys/mman.h>
+
+#include "core/backend_threads.h"
+#include "core/backend_uring.h"
+#include "core/eligible.h"
+#include "core/log.h"
+
+namespace racache::engine {
+namespace {
+
+// Wiped in a forked child, however it was made: no engine, no counts, and a
+// start lock that nobody holds.
+struct Root {
+  std::atomic<Engine*> engine;
+  std::atomic<bool> refused;        // could not start; not tried again
+  std::atomic<bool> written;        // statistics
+  Lock start;
+  std::atomic<uint32_t> kernel_files[static_cast<size_t>(Reason::kCount)];
+};
+
+constinit std::atomic<Root*> g_root{nullptr};
+constinit Config g_config;
+
+void* map_private(size_t bytes, int advice) {
+  const long mapped = sys::invoke(
+      SYS_mmap, 0L, bytes, PROT_READ | PROT_WRITE,
+      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
+  if (sys::failed(mapped)) return nullptr;
+  if (sys::failed(sys::invoke(SYS_madvise, mapped, bytes, advice))) {
+    sys::invoke(SYS_munmap, mapped, bytes);
+    return nullptr;
+  }
+  return reinterpret_cast<void*>(mapped);
+}
+
+Root* root() { return g_root.load(std::memory_order_acquire); }
+
+// Less and less, where the address space is limited.
+bool make_arena(Engine& engine) {
+  constexpr uint64_t kLeast = 8 << 20;
+  for (uint64_t bytes = engine.config.size_bytes;; bytes /= 2) {
+    if (engine.arena.init(bytes, engine.config.huge_pages)) return true;
+    if (bytes / 2 < kLeast) return false;
+  }
+}
+
+const char* refusal_text(int error) {
+  switch (error) {
+    case EPERM: return "io_uring: EPERM (seccomp?)";
+    case ENOSYS: return "io_uring: ENOSYS";
+    case EACCES: return "io_uring: EACCES";
+    case ENOMEM: return "io_uring: ENOMEM";
+    case EMFILE: return "io_uring: EMFILE";
+    default: return "io_uring: refused";
+  }
+}
+
+void say_why(Engine& engine, const char* why) {
+  Text text(engine.io_why, sizeof engine.io_why);
+  text << why;
+}
+
+// The ladder: io_uring, threads, nothing.
+bool make_backend(Engine& engine) {
+  const IoMode mode = engine.config.io;
+  if (mode == IoMode::kAuto || mode == IoMode::kUring) {
+    UringOptions options;
+    options.poll_us = engine.config.poll_us;
+    Expected<Backend*> ring = make_uring(options);
+    if (ring) {
+      engine.backend = *ring;
+      return true;
+    }
+    say_why(engine, refusal_text(static_cast<int>(ring.error())));
+    if (mode == IoMode::kUring) return false;
+  }
+  Expected<Backend*> threads = make_threads({});
+  if (!threads) return false;
+  engine.backend = *threads;
+  return true;
+}
+
+bool make_parts(Engine& engine) {
+  if (!epoch::init() || epoch::self() == nullptr) return false;
+  if (!make_arena(engine)) return false;
+  const uint64_t limit = engine.arena.limit();
+  // A folio array of 16 bytes a page is 0.39 %; with this it stays below 1 %.
+  const uint64_t least = 256 << 10;
+  const uint64_t budget = limit / 180 < least ? least : limit / 180;
+  if (!engine.metadata.init(budget)) return false;
+  const uint64_t ops = limit >> 20;
+  if (!engine.ops.init(ops < 32 ? 32 : ops > 512 ? 512 : ops)) return false;
+  engine.files = static_cast<File*>(
+      map_private(sizeof(File) * kMaxFiles, MADV_DONTFORK));
+  return engine.files != nullptr && make_backend(engine);
+}
+
+void populate(Engine& engine) {
+  if (!engine.config.populate) return;
+  while (engine.arena.prepare_block()) {
+  }
+}
+
+Engine* create() {
+  Engine* engine =
+      static_cast<Engine*>(map_private(sizeof(Engine), MADV_DONTFORK));
+  if (engine == nullptr) return nullptr;
+  new (engine) Engine();
+  engine->config = g_config;
+  engine->pid = sys::getpid();
+  engine->generation = epoch::process_number();
+  engine->start_ns = sys::monotonic_ns();
+  if (!make_parts(*engine)) return nullptr;
+  const int started = engine->service.start(*engine);
+  if (started != 0) return nullptr;
+  populate(*engine);
+  return engine;
+}
+
+void refuse(Root& r, const char* why) {
+  r.refused.store(true, std::memory_order_release);
+  TextBuffer<200> text;
+  text << "the engine could not start (" << why
+       << "); every file is the kernel's";
+  log::line(LogLevel::kWarn, text);
+}
+
+// The first adoption of the process starts it; the others wait. What was
+// mapped by a start that failed is left: it is never tried again.
+Engine* get_or_start(Root& r) {
+  Engine* engine = r.engine.load(std::memory_order_acquire);
+  if (engine != nullptr || r.refused.load(std::memory_order_acquire)) {
+    return engine;
+  }
+  LockGuard guard(r.start);
+  engine = r.engine.load(std::memory_order_acquire);
+  if (engine != nullptr || r.refused.load()) return engine;
+  engine = create();
+  if (engine == nullptr) {
+    refuse(r, "memory, threads or io_uring refused");
+  } else {
+    r.engine.store(engine, std::memory_order_release);
+  }
+  return engine;
+}
+
+bool passing(Reason reason) {
+  return reason == Reason::kWriter || reason == Reason::kBudget ||
+         reason == Reason::kBroken || reason == Reason::kChanged;
+}
+
+Adopted refused(Reason reason) {
+  count_refusal(reason);
+  return {nullptr, 0, reason, passing(reason)};
+}
+
+void set_stream(OpenStream& stream, const File& file) {
+  LockGuard guard(stream.lock);
+  stream.stream.ra_pages = file.ra_pages;
+}
+
+}  // namespace
+
+void configure(const Config& config) {
+  g_config = config;
+  void* page = map_private(sizeof(Root), MADV_WIPEONFORK);
+  if (page != nullptr) {
+    g_root.store(static_cast<Root*>(page), std::memory_order_release);
+  }
+}
+
+const Config& config() { return g_config; }
+
+Engine* current() {
+  Root* r = root();
+  return r != nullptr ? r->engine.load(std::memory_order_acquire) : nullptr;
+}
+
+uint32_t generation() {
+  const Engine* engine = current();
+  return engine != nullptr ? engine->generation : 0;
+}
+
+uint32_t process_number() { return epoch::process_number(); }
+
+void count_refusal(Reason reason) {
+  if (Root* r = root()) {
+    r->kernel_files[static_cast<size_t>(reason)].fetch_add(
+        1, std::memory_order_relaxed);
+  }
+}
+
+Adopted adopt(int fd, OpenStream& stream) {
+  Root* r = root();
+  if (r == nullptr || !g_config.enabled || g_config.io == IoMode::kOff) {
+    return {nullptr, 0, Reason::kNoEngine, false};
+  }
+  SignalGuard signals;
+  eligible::Candidate candidate;
+  const Reason reason = eligible::judge(g_config, fd, &candidate);
+  if (reason != Reason::kNone) return refused(reason);
+  Engine* engine = get_or_start(*r);
+  if (engine == nullptr) return refused(Reason::kNoEngine);
+  const eligible::Device device =
+      eligible::device_limits(g_config, candidate.device);
+  AdoptRequest request{};
+  request.tid = sys::gettid();
+  request.fd = fd;
+  request.device = candidate.device;
+  request.inode = candidate.inode;
+  request.trust =
+      g_config.coherence == Coherence::kTrust && candidate.named;
+  request.ra_pages = device.ra_pages;
+  request.io_pages = device.io_pages;
+  __builtin_memcpy(request.path, candidate.path, sizeof request.path);
+  engine->service.adopt(request);
+  if (request.file == nullptr) return refused(request.reason);
+  set_stream(stream, *request.file);
+  return {request.file, engine->generation, Reason::kNone, false};
+}
+
+void release(File& file, uint32_t file_generation) {
+  Engine* engine = current();
+  if (engine == nullptr || engine->generation != file_generation) return;
+  if (file.references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    engine->service.released();
+  }
+}
+
+void fail(Engine& engine, Reason reason) {
+  if (engine.failed.exchange(true)) return;
+  count_refusal(reason);
+  const uint32_t used = engine.files_used.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < used; ++i) distrust(engine.files[i]);
+  engine.service.give_up_all();
+}
+
+void distrust(File& file) {
+  File::State expected = File::State::kLeased;
+  if (file.state.compare_exchange_strong(expected, File::State::kBroken,
+                                         std::memory_order_acq_rel)) {
+    file.engine->service.released();  // which also looks after broken files
+  }
+}
+
+void backend_in_private_table(Engine& engine) {
+  if (engine.backend->ring_fd(*engine.backend) >= 0) return;
+  if (engine.config.io == IoMode::kUring) return;
+  threads_start_workers(*engine.backend);
+}
+
+int ring_fd() {
+  Engine* engine = current();
+  return engine != nullptr ? engine->backend->ring_fd(*engine->backend) : -1;
+}
+
+void move_ring_fd() {
+  Engine* engine = current();
+  if (engine == nullptr) return;
+  SignalGuard signals;
+  if (!engine->backend->move_ring_fd(*engine->backend)) {
+    fail(*engine, Reason::kRingLost);
+  }
+}
+
+bool settle_breaks() {
+  Engine* engine = current();
+  if (engine == nullptr) return false;
+  SignalGuard signals;
+  constexpr uint64_t kPatienceNs = 50'000'000;
+  return engine->service.settle(kPatienceNs);
+}
+
+void write_statistics() {
+  Root* r = root();
+  Engine* engine = current();
+  if (engine == nullptr || r->written.exchange(true)) return;
+  SignalGuard signals;
+  // 4 KiB of paths and more: too much for a small stack.
+  Snapshot* snapshot =
+      static_cast<Snapshot*>(map_private(sizeof(Snapshot), MADV_DONTFORK));
+  if (snapshot == nullptr) return;
+  fill_snapshot(*engine, *snapshot);
+  for (size_t i = 0; i < static_cast<size_t>(Reason::kCount); ++i) {
+    snapshot->kernel_files[i] = r->kernel_files[i].load();
+  }
+  stats::write(*snapshot, engine->config);
+  sys::invoke(SYS_munmap, snapshot, sizeof(Snapshot));
+}
+
+void quiesce() {
+  Engine* engine = current();
+  if (engine == nullptr || engine->ops.idle()) return;
+  SignalGuard signals;
+  engine->backend->quiesce(*engine->backend);
+}
+
+}  // namespace racache::engine

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// Everything one process's engine owns, in one MADV_DONTFORK mapping; and the
+// root by which hooks find it.
+//
+// The root lies in a MADV_WIPEONFORK page: a child, however it was made, finds
+// no engine there and starts its own at its first eligible read.
+#pragma once
+
+#include <atomic>
+
+#include "core/arena.h"
+#include "core/backend.h"
+#include "core/cache.h"
+#include "core/config.h"
+#include "core/evict.h"
+#include "core/file.h"
+#include "core/fill.h"
+#include "core/metadata.h"
+#include "core/service.h"
+#include "core/stats.h"
+
+namespace racache {
+
+inline constexpr uint32_t kMaxFiles = 32 << 10;
+
+struct Engine {
+  Config config;
+  Arena arena;
+  Metadata metadata;
+  Backend* backend;
+  OpPool ops;
+  Evictor evictor;
+  Service service;
+  File* files;                       // kMaxFiles, lazily touched
+  std::atomic<uint32_t> files_used;  // high-water mark
+  std::atomic<bool> failed;          // ring lost: nothing more is cached
+  std::atomic<uint64_t> verify_tick;
+  char io_why[64];                   // why not uring, or ""
+  uint64_t start_ns;
+  TopFile buried[kTopFiles];         // the service thread's
+  uint32_t generation;
+  int pid;
+};
+
+namespace engine {
+
+// The process's engine, or null (none yet, or a forked child).
+[[nodiscard]] Engine* current();
+[[nodiscard]] const Config& config();
+// Counts a file that stays the kernel's. Works without an engine.
+void count_refusal(Reason reason);
+// Ends caching for good: the ring was closed under us.
+void fail(Engine& engine, Reason reason);
+// This file is not to be believed (a verification failed).
+void distrust(File& file);
+// The service thread has its private table now: threads that read there start.
+void backend_in_private_table(Engine& engine);
+// Keeps a buried file's counts for the list of top files.
+void remember_statistics(Engine& engine, const File& file);
+
+// What the engine knows, for the statistics.
+void fill_snapshot(const Engine& engine, Snapshot& snapshot);
+
+}  // namespace engine
+}  // namespace racache

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+// The engine's part of the statistics: what it knows when it is asked.
+#include <cstring>
+#include <fcntl.h>
+
+#include "core/engine.h"
+
+namespace racache::engine {
+namespace {
+
+void add_slot(ThreadSlot& slot, void* argument) {
+  Counters& sum = *static_cast<Counters*>(argument);
+  const uint64_t* from = reinterpret_cast<const uint64_t*>(&slot.counters);
+  uint64_t* to = reinterpret_cast<uint64_t*>(&sum);
+  for (size_t i = 0; i < sizeof(Counters) / sizeof(uint64_t); ++i) {
+    to[i] += __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+  }
+}
+
+// Keeps the kTopFiles files with the most reads, unsorted.
+void offer(TopFile* top, unsigned* count, const TopFile& file) {
+  if (file.reads == 0) return;
+  if (*count < kTopFiles) {
+    top[(*count)++] = file;
+    return;
+  }
+  unsigned least = 0;
+  for (unsigned i = 1; i < kTopFiles; ++i) {
+    if (top[i].reads < top[least].reads) least = i;
+  }
+  if (top[least].reads < file.reads) top[least] = file;
+}
+
+TopFile describe(const File& file) {
+  TopFile t{};
+  std::memcpy(t.path, file.path, sizeof file.path);
+  t.reads = file.reads.load(std::memory_order_relaxed);
+  t.hits = file.hits.load(std::memory_order_relaxed);
+  t.device_bytes = file.device_bytes.load(std::memory_order_relaxed);
+  return t;
+}
+
+void sort_top(Snapshot& s) {
+  for (unsigned i = 1; i < s.top_count; ++i) {
+    for (unsigned k = i; k > 0 && s.top[k - 1].reads < s.top[k].reads; --k) {
+      const TopFile swap = s.top[k];
+      s.top[k] = s.top[k - 1];
+      s.top[k - 1] = swap;
+    }
+  }
+}
+
+void collect_top(const Engine& engine, Snapshot& s) {
+  for (const TopFile& buried : engine.buried) {
+    offer(s.top, &s.top_count, buried);
+  }
+  const uint32_t used = engine.files_used.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < used; ++i) {
+    const File& file = engine.files[i];
+    if (file.state.load(std::memory_order_relaxed) != File::State::kFree) {
+      offer(s.top, &s.top_count, describe(file));
+    }
+  }
+  sort_top(s);
+}
+
+void collect_folios(const Engine& engine, Snapshot& s) {
+  const Arena& arena = engine.arena;
+  for (FolioId id = arena.next_in_use(1); id != kNoFolio;) {
+    const uint32_t word =
+        arena.folio(id).word.load(std::memory_order_relaxed);
+    const unsigned order = Folio::order_of(word);
+    if ((word & Folio::kDead) == 0 && order < kOrders) {
+      ++s.live_folios;
+      ++s.live_by_order[order];
+    }
+    id = arena.next_in_use(id + (1u << order));
+  }
+}
+
+void collect_memory(const Engine& engine, Snapshot& s) {
+  s.memory_limit = engine.arena.limit();
+  for (unsigned o = 0; o < kOrders; ++o) {
+    s.memory_used += s.live_by_order[o] * (kPageSize << o);
+  }
+  s.memory_metadata =
+      engine.metadata.used() + engine.arena.metadata_bytes();
+  s.memory_huge = engine.arena.huge_bytes();
+}
+
+void program_name(char (&out)[64]) {
+  const long fd = sys::invoke(SYS_openat, AT_FDCWD, "/proc/self/comm",
+                              O_RDONLY | O_CLOEXEC);
+  long n = sys::failed(fd) ? 0 : sys::invoke(SYS_read, fd, out, sizeof out - 1);
+  if (!sys::failed(fd)) sys::invoke(SYS_close, fd);
+  if (n < 0) n = 0;
+  while (n > 0 && out[n - 1] == '\n') --n;
+  out[n] = 0;
+}
+
+}  // namespace
+
+// Called by the service thread, which alone writes `buried`.
+void remember_statistics(Engine& engine, const File& file) {
+  unsigned count = 0;
+  while (count < kTopFiles && engine.buried[count].reads != 0) ++count;
+  offer(engine.buried, &count, describe(file));
+}
+
+void fill_snapshot(const Engine& engine, Snapshot& s) {
+  epoch::for_each(add_slot, &s.counters);
+  collect_folios(engine, s);
+  collect_memory(engine, s);
+  collect_top(engine, s);
+  s.io = engine.backend->name;
+  s.io_why = engine.io_why;
+  s.pid = engine.pid;
+  s.seconds =
+      static_cast<double>(sys::monotonic_ns() - engine.start_ns) / 1e9;
+  program_name(s.program);
+}
+
+}  // namespace racache::engine

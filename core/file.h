@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// A cached file: one inode, held under one read lease, with its folios.
+//
+// Life (only the service thread moves it, except for leased -> broken by a
+// lost ring):
+//
+//   free -> leased     adoption: descriptors, lease, index
+//   leased -> broken   a writer came: nothing is served from it ever again
+//   leased -> dormant  the last description was closed and the grace is over:
+//                      lease and descriptors gone, folios kept
+//   dormant -> leased  adopted again, and nothing had changed meanwhile
+//   broken|dormant -> free  no reference, no read in flight, a grace period
+//
+// A reader may use a File it found through an open file description inside an
+// epoch section, or while it holds a reference.
+#pragma once
+
+#include <atomic>
+
+#include "core/index.h"
+#include "core/lock.h"
+
+namespace racache {
+
+struct Engine;
+
+// What must be unchanged for a dormant file's folios to be believed.
+struct FileStamp {
+  uint64_t size;
+  int64_t ctime_ns;
+  int64_t birth_ns;
+  bool operator==(const FileStamp&) const = default;
+};
+
+class File {
+ public:
+  enum class State : uint32_t { kFree, kLeased, kBroken, kDormant };
+
+  bool readable() const {
+    // Acquire: a reader that sees kLeased sees the index and size of adoption.
+    // The store of kBroken precedes F_UNLCK, which precedes the writer's open.
+    return state.load(std::memory_order_acquire) == State::kLeased;
+  }
+
+  std::atomic<State> state;
+  uint32_t number;       // in the engine's file table
+  Engine* engine;
+  uint64_t size;         // bytes; constant while leased
+  uint64_t pages;
+  FileIndex index;
+  Lock lock;             // index changes and planning
+
+  std::atomic<uint32_t> references;  // descriptions, and slow calls under way
+  std::atomic<uint32_t> in_flight;   // reads submitted and not done
+  std::atomic<bool> check_page_cache;  // some of it may be in the kernel's
+  std::atomic<bool> direct_refused;    // a direct read said EINVAL
+  uint32_t ra_pages;                 // of the device, at adoption
+  uint32_t io_pages;
+  int32_t direct_slot;               // of the backend; -1 none
+  int32_t buffered_slot;
+
+  // The service thread's own.
+  int direct_fd, buffered_fd;        // in its private table; -1 none
+  uint64_t device, inode;
+  FileStamp stamp;                   // valid while dormant
+  uint64_t idle_since_ns;            // last description closed; 0: in use
+  bool in_table;                     // found by (device, inode)
+  uint32_t chain;                    // next in its bucket or free list, + 1
+
+  // Statistics, added to in batches by readers.
+  std::atomic<uint64_t> reads, hits, device_bytes;
+  char path[200];                    // its end, when it is longer
+};
+
+}  // namespace racache

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT
+#include "core/file_table.h"
+
+#include <sys/mman.h>
+
+#include "core/engine.h"
+#include "core/lease.h"
+
+namespace racache {
+namespace {
+
+constexpr int kMaxPrivateFd = 256 << 10;
+constexpr uint64_t kGraceNs = 1'000'000'000;      // programs reopen
+constexpr uint64_t kLookEveryNs = 200'000'000;    // for an unlinked file
+// A change within one timestamp tick of another may leave ctime as it was.
+constexpr int64_t kTimestampTickNs = 20'000'000;
+
+uint32_t hash_of(uint64_t device, uint64_t inode) {
+  uint64_t h = (inode ^ (device << 32)) * 0x9e3779b97f4a7c15u;
+  return static_cast<uint32_t>(h >> 40);
+}
+
+void* map_table(size_t bytes) {
+  const long mapped = sys::invoke(
+      SYS_mmap, 0L, bytes, PROT_READ | PROT_WRITE,
+      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
+  if (sys::failed(mapped)) return nullptr;
+  sys::invoke(SYS_madvise, mapped, bytes, MADV_DONTFORK);
+  return reinterpret_cast<void*>(mapped);
+}
+
+int64_t wall_clock_ns() {
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return now.tv_sec * int64_t{1000000000} + now.tv_nsec;
+}
+
+bool quiet(const File& file) {
+  return file.references.load(std::memory_order_acquire) == 0 &&
+         file.in_flight.load(std::memory_order_acquire) == 0;
+}
+
+}  // namespace
+
+bool FileTable::init(Engine& engine) {
+  engine_ = &engine;
+  owner_ = static_cast<uint32_t*>(map_table(kMaxPrivateFd * sizeof(uint32_t)));
+  bucket_ = static_cast<uint32_t*>(map_table(kBuckets * sizeof(uint32_t)));
+  return owner_ != nullptr && bucket_ != nullptr;
+}
+
+File* FileTable::find(uint64_t device, uint64_t inode) const {
+  uint32_t n = bucket_[hash_of(device, inode) % kBuckets];
+  while (n != 0) {
+    File& file = engine_->files[n - 1];
+    if (file.device == device && file.inode == inode) return &file;
+    n = file.chain;
+  }
+  return nullptr;
+}
+
+File* FileTable::find_by_fd(int fd) const {
+  if (fd < 0 || fd >= kMaxPrivateFd || owner_[fd] == 0) return nullptr;
+  return &engine_->files[owner_[fd] - 1];
+}
+
+void FileTable::set_fd(int fd, const File& file) {
+  if (fd >= 0 && fd < kMaxPrivateFd) owner_[fd] = file.number + 1;
+}
+
+File* FileTable::allocate() {
+  if (free_ != 0) {
+    File& file = engine_->files[free_ - 1];
+    free_ = file.chain;
+    file.chain = 0;
+    return &file;
+  }
+  const uint32_t n = engine_->files_used.load(std::memory_order_relaxed);
+  if (n == kMaxFiles) return bury_dormant() ? allocate() : nullptr;
+  File& file = engine_->files[n];
+  file.number = n;
+  file.engine = engine_;
+  engine_->files_used.store(n + 1, std::memory_order_release);
+  return &file;
+}
+
+void FileTable::free(File& file) {
+  file.direct_fd = file.buffered_fd = -1;
+  file.direct_slot = file.buffered_slot = -1;
+  file.chain = free_;
+  free_ = file.number + 1;
+}
+
+uint32_t FileTable::used() const {
+  return engine_->files_used.load(std::memory_order_relaxed);
+}
+
+File& FileTable::at(uint32_t number) const { return engine_->files[number]; }
+
+void FileTable::insert(File& file) {
+  uint32_t& head = bucket_[hash_of(file.device, file.inode) % kBuckets];
+  file.chain = head;
+  head = file.number + 1;
+  file.in_table = true;
+}
+
+void FileTable::remove(File& file) {
+  if (!file.in_table) return;
+  uint32_t* link = &bucket_[hash_of(file.device, file.inode) % kBuckets];
+  while (*link != file.number + 1) link = &engine_->files[*link - 1].chain;
+  *link = file.chain;
+  file.in_table = false;
+}
+
+void FileTable::close_descriptors(File& file) {
+  Backend& backend = *engine_->backend;
+  if (file.direct_slot >= 0) backend.detach(backend, file.direct_slot);
+  if (file.buffered_slot >= 0) backend.detach(backend, file.buffered_slot);
+  file.direct_slot = file.buffered_slot = -1;
+  if (file.direct_fd >= 0) {
+    if (file.direct_fd < kMaxPrivateFd) owner_[file.direct_fd] = 0;
+    sys::invoke(SYS_close, file.direct_fd);
+  }
+  if (file.buffered_fd >= 0) sys::invoke(SYS_close, file.buffered_fd);
+  file.direct_fd = file.buffered_fd = -1;
+}
+
+// The stamp is read while the lease still holds, so nobody can be changing the
+// file; what changes it later moves its ctime, if that is not too fresh.
+void FileTable::fall_asleep(File& file, const FileStamp& stamp) {
+  file.stamp = stamp;
+  file.state.store(File::State::kDormant, std::memory_order_release);
+  close_descriptors(file);  // and with it the lease
+}
+
+void FileTable::condemn(File& file) {
+  file.state.store(File::State::kBroken, std::memory_order_seq_cst);
+  if (file.direct_fd >= 0) lease::release(file.direct_fd);
+  remove(file);
+}
+
+bool FileTable::still_true(const File& file, const FileStamp& now) {
+  return file.state.load(std::memory_order_relaxed) ==
+             File::State::kDormant &&
+         file.stamp == now;
+}
+
+bool FileTable::bury(File& file) {
+  condemn(file);
+  if (!quiet(file)) return false;
+  close_descriptors(file);
+  engine_->evictor.drop(*engine_, file, 0, file.pages);
+  // A slow reader may still look into the index: one grace period more.
+  if (!epoch::wait(epoch::retire(), kLookEveryNs / 100)) return false;
+  {
+    LockGuard guard(file.lock);
+    file.index.destroy();
+    file.state.store(File::State::kFree, std::memory_order_release);
+  }
+  engine::remember_statistics(*engine_, file);
+  free(file);
+  return true;
+}
+
+uint64_t FileTable::look_after(File& file, uint64_t now) {
+  const File::State state = file.state.load(std::memory_order_relaxed);
+  if (state == File::State::kBroken) {
+    return bury(file) ? 0 : now + kLookEveryNs;
+  }
+  if (state != File::State::kLeased) return 0;
+  if (!quiet(file)) {
+    file.idle_since_ns = 0;
+    return file.references.load(std::memory_order_acquire) == 0
+               ? now + kLookEveryNs / 100
+               : 0;
+  }
+  if (file.idle_since_ns == 0) file.idle_since_ns = now;
+  lease::Facts facts;
+  if (!lease::facts_of(file.direct_fd, &facts) || facts.links == 0) {
+    return bury(file) ? 0 : now + kLookEveryNs;
+  }
+  if (now - file.idle_since_ns < kGraceNs) return now + kLookEveryNs;
+  const bool settled =
+      wall_clock_ns() - facts.stamp.ctime_ns > kTimestampTickNs;
+  if (!settled || lease::breaking(file.direct_fd)) {
+    return bury(file) ? 0 : now + kLookEveryNs;
+  }
+  fall_asleep(file, facts.stamp);
+  return 0;
+}
+
+bool FileTable::bury_dormant() {
+  constexpr int kAtOnce = 64;
+  int buried = 0;
+  for (uint32_t i = 0; i < used() && buried < kAtOnce; ++i) {
+    File& file = at(i);
+    if (file.state.load(std::memory_order_relaxed) != File::State::kDormant) {
+      continue;
+    }
+    if (bury(file)) ++buried;
+  }
+  return buried != 0;
+}
+
+uint64_t FileTable::look_after(uint64_t now) {
+  uint64_t next = 0;
+  for (uint32_t i = 0; i < used(); ++i) {
+    File& file = at(i);
+    if (file.state.load(std::memory_order_relaxed) == File::State::kFree) {
+      continue;
+    }
+    const uint64_t when = look_after(file, now);
+    if (when != 0 && (next == 0 || when < next)) next = when;
+  }
+  return next;
+}
+
+}  // namespace racache

@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: MIT
+#include "core/fill.h"
+
+#include <cerrno>
+#include <sys/mman.h>
+
+#include "core/engine.h"
+#include "core/lease.h"
+
+namespace racache {
+
+Expected<void> OpPool::init(uint32_t count) {
+  const size_t bytes = sizeof(FillOp) * count;
+  const long mapped = sys::invoke(
+      SYS_mmap, 0L, bytes, PROT_READ | PROT_WRITE,
+      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
+  if (sys::failed(mapped)) return tl::unexpected(Errno{ENOMEM});
+  sys::invoke(SYS_madvise, mapped, bytes, MADV_DONTFORK);
+  ops_ = reinterpret_cast<FillOp*>(mapped);
+  count_ = count;
+  return {};
+}
+
+FillOp* OpPool::get() {
+  LockGuard guard(lock_);
+  FillOp* op = free_;
+  if (op != nullptr) {
+    free_ = op->next;
+  } else if (touched_ < count_) {
+    op = &ops_[touched_++];
+  } else {
+    return nullptr;
+  }
+  busy_.fetch_add(1, std::memory_order_relaxed);
+  op->next = nullptr;
+  return op;
+}
+
+void OpPool::put(FillOp* op) {
+  LockGuard guard(lock_);
+  op->next = free_;
+  free_ = op;
+  busy_.fetch_sub(1, std::memory_order_release);
+}
+
+namespace {
+
+using readahead::Layout;
+using readahead::Plan;
+using readahead::Step;
+
+// Ops built under the file's lock, submitted after it.
+struct Batch {
+  FillOp* first = nullptr;
+  FillOp* last = nullptr;
+  FillOp* open = nullptr;  // still growing
+};
+
+Counters* counters() {
+  ThreadSlot* slot = epoch::self();
+  return slot != nullptr ? &slot->counters : nullptr;
+}
+
+File& as_file(const void* file) {
+  return *const_cast<File*>(static_cast<const File*>(file));
+}
+
+const readahead::View kIndexView = {
+    nullptr,
+    [](const void* f, PageIndex page) {
+      return as_file(f).index.lookup(page) != kNoFolio;
+    },
+    [](const void* f, PageIndex from, uint64_t scan) {
+      return as_file(f).index.next_hole(from, scan);
+    },
+    [](const void* f, PageIndex from, uint64_t scan) {
+      return as_file(f).index.previous_hole(from, scan);
+    },
+    [](const void* f, PageIndex from, PageIndex limit) {
+      return as_file(f).index.next_present(from, limit);
+    }};
+
+readahead::View view_of(File& file) {
+  readahead::View view = kIndexView;
+  view.file = &file;
+  return view;
+}
+
+readahead::Limits limits_of(const File& file) {
+  const Config& config = file.engine->config;
+  readahead::Limits limits;
+  limits.file_pages = file.pages;
+  limits.io_pages = file.io_pages;
+  limits.max_order = config.max_order;
+  limits.large_forced = config.large_forced;
+  limits.half_window = config.half_window;
+  return limits;
+}
+
+// Bytes that a read of this op must bring: up to the file's end.
+uint64_t expected_bytes(const FillOp& op) {
+  const uint64_t left = op.file->size - op.read.offset;
+  return left < op.read.bytes ? left : op.read.bytes;
+}
+
+// Takes a failed folio out of the index and wakes those who wait for it: they
+// ask the kernel. `leak`: the device may still write into the memory.
+void fail_folio(File& file, FolioId id, bool leak) {
+  Folio& folio = file.engine->arena.folio(id);
+  const unsigned order =
+      Folio::order_of(folio.word.load(std::memory_order_relaxed));
+  {
+    LockGuard guard(file.lock);
+    file.index.erase(folio.index, order);
+  }
+  if (folio.end_fill(false)) sys::futex_wake(&folio.word, sys::kWakeAll);
+  if (!leak) file.engine->evictor.retire(*file.engine, id);
+}
+
+void finish_folio(Engine& engine, FolioId id) {
+  Folio& folio = engine.arena.folio(id);
+  if (folio.end_fill(true)) sys::futex_wake(&folio.word, sys::kWakeAll);
+}
+
+void count_device(const FillOp& op, uint64_t bytes) {
+  op.file->device_bytes.fetch_add(op.buffered ? 0 : bytes,
+                                  std::memory_order_relaxed);
+  Counters* c = counters();
+  if (c == nullptr) return;
+  if (op.buffered) {
+    c->from_page_cache_bytes += bytes;
+  } else {
+    ++c->device_requests;
+    c->device_bytes += bytes;
+  }
+}
+
+// The folios of an op are found through the index: none of them can leave it
+// while it is filling.
+void complete(FillOp& op, long result) {
+  File& file = *op.file;
+  Engine& engine = *file.engine;
+  const uint64_t expected = expected_bytes(op);
+  const uint64_t got = result > 0 ? static_cast<uint64_t>(result) : 0;
+  count_device(op, got < expected ? got : expected);
+  if (got < expected && result <= 0) {
+    if (result == -EINVAL) file.direct_refused.store(true);
+  }
+  const uint64_t good = got >= expected ? op.read.bytes : got;
+  for (uint64_t done = 0; done < op.read.bytes;) {
+    const FolioId id = file.index.lookup(op.first + (done >> kPageShift));
+    done += engine.arena.folio(id).pages() << kPageShift;
+    if (done <= good) {
+      finish_folio(engine, id);
+    } else {
+      fail_folio(file, id, result == -EOWNERDEAD);
+    }
+  }
+}
+
+void on_done(ReadOp& read, long result) {
+  FillOp& op = *static_cast<FillOp*>(read.user);
+  File& file = *op.file;
+  Engine& engine = *file.engine;
+  complete(op, result);
+  engine.ops.put(&op);
+  file.in_flight.fetch_sub(1, std::memory_order_release);
+  if (result == -EOWNERDEAD || result == -ECANCELED) {
+    engine::fail(engine, Reason::kRingLost);
+  }
+}
+
+// An op may grow up to what the device takes in one request, but always takes
+// one whole folio.
+bool fits(const FillOp& op, const File& file, uint64_t pages) {
+  if (op.read.iov_count == kMaxIov) return false;
+  const uint64_t limit = file.io_pages < 16 ? 16 : file.io_pages;
+  return op.pages + pages <= limit;
+}
+
+FillOp* begin_op(File& file, Batch& batch) {
+  FillOp* op = file.engine->ops.get();
+  if (op == nullptr) return nullptr;
+  op->file = &file;
+  op->first = 0;
+  op->pages = 0;
+  op->buffered = false;
+  op->read = {};
+  op->read.iov = op->iov;
+  op->read.done = on_done;
+  op->read.user = op;
+  (batch.last == nullptr ? batch.first : batch.last->next) = op;
+  batch.last = batch.open = op;
+  return op;
+}
+
+void append(FillOp& op, Engine& engine, FolioId id, const Step& step) {
+  const size_t bytes = kPageSize << step.order;
+  std::byte* memory = engine.arena.memory(id);
+  if (op.read.iov_count == 0) {
+    op.first = static_cast<uint32_t>(step.index);
+    op.read.offset = step.index << kPageShift;
+  }
+  iovec& last = op.iov[op.read.iov_count == 0 ? 0 : op.read.iov_count - 1];
+  if (op.read.iov_count != 0 &&
+      static_cast<std::byte*>(last.iov_base) + last.iov_len == memory) {
+    last.iov_len += bytes;  // neighbours in the arena, too
+  } else {
+    op.iov[op.read.iov_count++] = {memory, bytes};
+  }
+  op.read.bytes += bytes;
+  op.pages += 1u << step.order;
+}
+
+enum class Inserted : uint8_t { kYes, kCollision, kNoMemory };
+
+Inserted insert_folio(File& file, const Step& step, Batch& batch) {
+  Engine& engine = *file.engine;
+  const uint64_t pages = uint64_t{1} << step.order;
+  if (batch.open != nullptr && !fits(*batch.open, file, pages)) {
+    batch.open = nullptr;
+  }
+  const FolioId id = engine.arena.allocate(step.order);
+  if (id == kNoFolio) return Inserted::kNoMemory;
+  FillOp* op = batch.open;
+  if (op == nullptr) op = begin_op(file, batch);
+  if (op == nullptr) {
+    engine.arena.release(id, step.order);
+    return Inserted::kNoMemory;
+  }
+  engine.arena.folio(id).begin_fill(file.number, step.index, step.order,
+                                    step.mark);
+  const FileIndex::Insert result =
+      file.index.insert(step.index, step.order, id);
+  if (result == FileIndex::Insert::kOk) {
+    append(*op, engine, id, step);
+    return Inserted::kYes;
+  }
+  engine.arena.folio(id).abandon_fill();
+  engine.arena.release(id, step.order);
+  return result == FileIndex::Insert::kExists ? Inserted::kCollision
+                                              : Inserted::kNoMemory;
+}
+
+// Walks the layout, inserting. Stops for good when there is no memory.
+void insert_all(File& file, Layout& layout, Batch& batch) {
+  Counters* c = counters();
+  for (;;) {
+    const Step step = layout.next();
+    if (step.action == Step::kDone) return;
+    if (step.action == Step::kSubmit) {
+      batch.open = nullptr;
+      continue;
+    }
+    switch (insert_folio(file, step, batch)) {
+      case Inserted::kYes:
+        layout.inserted();
+        if (c != nullptr) ++c->inserted_by_order[step.order];
+        break;
+      case Inserted::kCollision:
+        layout.failed(readahead::Failure::kCollision);
+        break;
+      case Inserted::kNoMemory:
+        layout.failed(readahead::Failure::kNoMemory);
+        if (c != nullptr) ++c->order_fallbacks;
+        break;
+    }
+  }
+}
+
+// If the kernel's page cache holds all of an op, it is read from there: fresh
+// and warm files must not be read from the device again.
+void choose_source(FillOp& op, int fd) {
+  File& file = *op.file;
+  op.read.slot = static_cast<uint32_t>(file.direct_slot);
+  if (!file.check_page_cache.load(std::memory_order_relaxed)) return;
+  if (file.buffered_slot < 0 || fd < 0) return;
+  const int64_t cached =
+      lease::cached_pages(fd, op.read.offset, op.read.bytes);
+  const uint64_t wanted = pages_of(expected_bytes(op));
+  if (cached < 0 || static_cast<uint64_t>(cached) < wanted) return;
+  op.buffered = true;
+  op.read.slot = static_cast<uint32_t>(file.buffered_slot);
+}
+
+void refuse(FillOp& op) {
+  File& file = *op.file;
+  complete(op, -EAGAIN);
+  file.engine->ops.put(&op);
+  file.in_flight.fetch_sub(1, std::memory_order_release);
+}
+
+void submit_some(Engine& engine, ReadOp* const* reads, unsigned count) {
+  const unsigned taken = engine.backend->submit(*engine.backend, reads, count);
+  for (unsigned i = taken; i < count; ++i) {
+    refuse(*static_cast<FillOp*>(reads[i]->user));
+  }
+}
+
+// `taken` ops run their done() at any moment: nothing of them may be touched
+// after submit, hence `next` is read first.
+void submit(Engine& engine, Batch& batch, int fd) {
+  constexpr unsigned kAtOnce = 16;
+  ReadOp* reads[kAtOnce];
+  unsigned count = 0;
+  for (FillOp* op = batch.first; op != nullptr;) {
+    FillOp* next = op->next;
+    if (op->read.iov_count == 0) {  // its only folio met a collision
+      engine.ops.put(op);
+    } else {
+      op->file->in_flight.fetch_add(1, std::memory_order_acquire);
+      choose_source(*op, fd);
+      reads[count++] = &op->read;
+    }
+    if (count == kAtOnce || (next == nullptr && count != 0)) {
+      submit_some(engine, reads, count);
+      count = 0;
+    }
+    op = next;
+  }
+}
+
+void count_plan(const Plan& plan) {
+  Counters* c = counters();
+  if (c == nullptr) return;
+  using readahead::Kind;
+  switch (plan.kind) {
+    case Kind::kInit:
+    case Kind::kContext: ++c->sync_windows; break;
+    case Kind::kAsync:
+    case Kind::kForeign: ++c->async_windows; break;
+    case Kind::kForced: ++c->forced; break;
+    case Kind::kStandalone: ++c->standalone; break;
+    case Kind::kNone: break;
+  }
+  if (plan.trim_avoided) ++c->trims_avoided;
+}
+
+// Room for what a plan is likely to want, made before any lock is taken.
+void make_room(File& file, uint64_t request) {
+  Engine& engine = *file.engine;
+  uint64_t window = file.ra_pages > file.io_pages ? file.ra_pages
+                                                  : file.io_pages;
+  if (window < request) window = request;
+  const uint64_t most = engine.arena.limit() >> (kPageShift + 2);
+  const uint64_t want = window < most ? window : most;
+  if (engine.arena.free_pages() < want) engine.evictor.reclaim(engine, want);
+}
+
+// Decides and inserts under the locks, submits after them.
+template <class Decide>
+void run_plan(File& file, OpenStream& stream, uint64_t request, int fd,
+              const Decide& decide) {
+  make_room(file, request);
+  Batch batch;
+  {
+    LockGuard stream_guard(stream.lock);
+    LockGuard file_guard(file.lock);
+    if (!file.readable()) return;
+    const readahead::View view = view_of(file);
+    const readahead::Limits limits = limits_of(file);
+    const Plan plan = decide(stream.stream, limits, view);
+    if (plan.kind == readahead::Kind::kNone) return;
+    count_plan(plan);
+    Layout layout(stream.stream, limits, view, plan);
+    insert_all(file, layout, batch);
+  }
+  submit(*file.engine, batch, fd);
+}
+
+}  // namespace
+
+namespace fill {
+
+void on_miss(File& file, OpenStream& stream, PageIndex page, uint64_t request,
+             int fd) {
+  run_plan(file, stream, request, fd,
+           [&](readahead::Stream& s, const readahead::Limits& limits,
+               const readahead::View& view) {
+             // Someone else may have been faster: that is a hit in flight.
+             if (view.present(view.file, page)) return Plan{};
+             return readahead::on_miss(s, limits, view, page, request);
+           });
+}
+
+void on_mark(File& file, OpenStream& stream, PageIndex first, unsigned order,
+             uint64_t request, int fd) {
+  if (Counters* c = counters(); c != nullptr) ++c->marks_hit;
+  run_plan(file, stream, request, fd,
+           [&](readahead::Stream& s, const readahead::Limits& limits,
+               const readahead::View& view) {
+             return readahead::on_mark(s, limits, view, first, order, request);
+           });
+}
+
+PageIndex force(File& file, PageIndex page, PageIndex end, int fd) {
+  // In pieces of one 2 MiB block, aligned after the first, so that what one
+  // piece needs is known and a full pool stops between pieces.
+  OpenStream none{};
+  if (end > file.pages) end = file.pages;
+  while (page < end) {
+    if (file.engine->ops.busy() + 8 > file.engine->ops.count()) break;
+    const PageIndex stop = round_down(page, kBlockPages) + kBlockPages;
+    const uint64_t pages = (stop < end ? stop : end) - page;
+    make_room(file, pages);
+    if (file.engine->arena.free_pages() < pages) break;
+    run_plan(file, none, pages, fd,
+             [&](readahead::Stream& s, const readahead::Limits& limits,
+                 const readahead::View&) {
+               return readahead::on_force(s, limits, page, pages, false);
+             });
+    page += pages;
+  }
+  return page;
+}
+
+}  // namespace fill
+}  // namespace racache

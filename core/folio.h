@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+// The folio: 2^order pages of one file, contiguous in memory and in the file,
+// naturally aligned in both, and its state word.
+//
+// One 16-byte Folio describes each page frame of the arena; only the one of
+// the folio's first frame counts. That is 0.39 % of the memory it describes.
+//
+//   state          bits                 who may change it
+//   free           0, or kFree          arena; kFree: on a free list
+//   filling        kFilling             inserter; cannot be evicted
+//   uptodate       kUptodate            completion of the fill (filling ->)
+//   failed         kFailed              completion with an error (filling ->)
+//   dead           kDead                evictor, by try_kill (uptodate ->)
+//
+// kMark (readahead mark) is consumed at most once, by try_clear_mark.
+// kReferenced is set by a hit and cleared by the evictor. kWaiters says that a
+// thread sleeps on the word (futex). The top half of `word` is a generation, so
+// that a sleeper notices memory that changed hands.
+//
+// A frame inside a folio, not at its head, never carries the bits of a folio in
+// use: only a head is ever filled, and it is freed before it can be absorbed
+// into a larger folio. So the clock hand may walk frames while they change.
+//
+// A reader looks a folio up in its file's index inside an epoch section, and
+// may use its memory until it leaves: the arena reuses a dead folio's memory
+// only after a grace period. So a hit takes no lock and no reference.
+#pragma once
+
+#include <atomic>
+
+#include "core/base.h"
+
+namespace racache {
+
+struct Folio {
+  static constexpr uint32_t kOrderMask = 0xf;
+  static constexpr uint32_t kFilling = 1u << 4;
+  static constexpr uint32_t kUptodate = 1u << 5;
+  static constexpr uint32_t kFailed = 1u << 6;
+  static constexpr uint32_t kDead = 1u << 7;
+  static constexpr uint32_t kMark = 1u << 8;
+  static constexpr uint32_t kReferenced = 1u << 9;
+  static constexpr uint32_t kWaiters = 1u << 10;
+  static constexpr uint32_t kReadahead = 1u << 11;  // filled, not yet read
+  // The backend asks a sleeper on this word to become the reaper. May be left
+  // over in any state and then means nothing.
+  static constexpr uint32_t kKick = 1u << 12;
+  static constexpr uint32_t kFree = 1u << 12;  // on the arena's free list
+  static constexpr uint32_t kGenerationOne = 1u << 16;
+  static constexpr uint32_t kGenerationMask = 0xffff0000u;
+
+  std::atomic<uint32_t> word;  // state; futex of those who wait for the fill
+  uint32_t index;  // first page within the file (<= 16 TiB); free: list's prev
+  uint32_t file;   // the cached file's number
+  uint32_t link;   // next of the arena's free list, or of a limbo list
+
+  static unsigned order_of(uint32_t w) { return w & kOrderMask; }
+  static bool in_use(uint32_t w) {
+    return (w & (kFilling | kUptodate | kFailed | kDead)) != 0;
+  }
+  uint64_t pages() const {
+    return uint64_t{1} << order_of(word.load(std::memory_order_relaxed));
+  }
+
+  // free -> filling, before the folio is put into an index, which publishes it
+  // to readers. Release: the clock hand finds folios by their frame, not by
+  // the index, and reads file and index of one it sees in use.
+  void begin_fill(uint32_t file_number, PageIndex first, unsigned order,
+                  bool mark) {
+    file = file_number;
+    index = static_cast<uint32_t>(first);
+    const uint32_t generation =
+        (word.load(std::memory_order_relaxed) + kGenerationOne) &
+        kGenerationMask;
+    word.store(generation | order | kFilling | kReadahead | (mark ? kMark : 0),
+               std::memory_order_release);
+  }
+  // filling -> uptodate or failed. Returns whether someone must be woken.
+  // Release: pairs with the acquire load of a reader that sees kUptodate.
+  bool end_fill(bool ok) {
+    const uint32_t flip = kFilling | (ok ? kUptodate : kFailed);
+    const uint32_t old = word.fetch_xor(flip, std::memory_order_acq_rel);
+    return (old & kWaiters) != 0;
+  }
+  // filling -> free, for a folio that never got into an index.
+  void abandon_fill() {
+    word.fetch_and(0xffff0000u, std::memory_order_relaxed);
+  }
+  // uptodate and not referenced -> dead. False: it is in use, leave it.
+  bool try_kill() {
+    uint32_t w = word.load(std::memory_order_relaxed);
+    while ((w & (kUptodate | kReferenced | kDead)) == kUptodate) {
+      if (word.compare_exchange_weak(w, w | kDead, std::memory_order_acq_rel)) {
+        return true;
+      }
+    }
+    return false;
+  }
+  // uptodate -> dead whether referenced or not: what it holds is not wanted.
+  bool kill() {
+    uint32_t w = word.load(std::memory_order_relaxed);
+    while ((w & (kUptodate | kDead)) == kUptodate) {
+      if (word.compare_exchange_weak(w, w | kDead, std::memory_order_acq_rel)) {
+        return true;
+      }
+    }
+    return false;
+  }
+  bool try_clear_mark() {
+    return (word.fetch_and(~kMark, std::memory_order_relaxed) & kMark) != 0;
+  }
+};
+static_assert(sizeof(Folio) == 16);
+
+}  // namespace racache

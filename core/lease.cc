@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+#include "core/lease.h"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "core/sys.h"
+#include "core/text.h"
+
+namespace racache::lease {
+namespace {
+
+// Absent from older headers; asked for by number, refused by older kernels.
+#ifndef SYS_cachestat
+constexpr long kCachestat = 451;
+#else
+constexpr long kCachestat = SYS_cachestat;
+#endif
+#ifndef STATX_DIOALIGN
+#define STATX_DIOALIGN 0x2000U
+#endif
+
+struct CacheStat {
+  uint64_t cached, dirty, writeback, evicted, recently_evicted;
+};
+struct CacheStatRange {
+  uint64_t offset, length;
+};
+
+
+long fcntl_call(int fd, int command, long argument) {
+  return sys::invoke(SYS_fcntl, fd, command, argument);
+}
+
+int64_t nanoseconds(const statx_timestamp& t) {
+  return t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+bool same_inode(int fd, uint64_t device, uint64_t inode) {
+  Facts facts;
+  return facts_of(fd, &facts) && facts.regular && facts.device == device &&
+         facts.inode == inode;
+}
+
+Reason reason_for_open(long error) {
+  switch (-error) {
+    case EINVAL: return Reason::kNoDirect;
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM: return Reason::kBudget;
+    default: return Reason::kReopen;
+  }
+}
+
+}  // namespace
+
+Reason take(int fd, int service_tid) {
+  f_owner_ex owner{F_OWNER_TID, service_tid};
+  if (sys::failed(fcntl_call(fd, F_SETOWN_EX, reinterpret_cast<long>(&owner)))) {
+    return Reason::kNoLease;
+  }
+  if (sys::failed(fcntl_call(fd, F_SETSIG, kSignal))) return Reason::kNoLease;
+  const long ret = fcntl_call(fd, F_SETLEASE, F_RDLCK);
+  if (!sys::failed(ret)) return Reason::kNone;
+  switch (-ret) {
+    case EAGAIN: return Reason::kWriter;
+    case EACCES:
+    case EPERM: return Reason::kNotOwner;
+    case ENOMEM: return Reason::kBudget;
+    default: return Reason::kNoLease;
+  }
+}
+
+void release(int fd) { fcntl_call(fd, F_SETLEASE, F_UNLCK); }
+
+bool breaking(int fd) { return fcntl_call(fd, F_GETLEASE, 0) != F_RDLCK; }
+
+Opened reopen_direct(int tid, int fd, uint64_t device, uint64_t inode) {
+  TextBuffer<64> path;
+  path << "/proc/self/task/" << tid << "/fd/" << fd;
+  const long opened = sys::invoke(SYS_openat, AT_FDCWD, path.c_str(),
+                                  O_RDONLY | O_DIRECT | O_CLOEXEC);
+  if (sys::failed(opened)) return {-1, reason_for_open(opened)};
+  if (!same_inode(static_cast<int>(opened), device, inode)) {
+    sys::invoke(SYS_close, opened);
+    return {-1, Reason::kChanged};
+  }
+  return {static_cast<int>(opened), Reason::kNone};
+}
+
+int reopen_buffered(int direct_fd, uint64_t device, uint64_t inode) {
+  TextBuffer<64> path;
+  path << "/proc/thread-self/fd/" << direct_fd;
+  const long opened =
+      sys::invoke(SYS_openat, AT_FDCWD, path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (sys::failed(opened)) return -1;
+  if (same_inode(static_cast<int>(opened), device, inode)) {
+    return static_cast<int>(opened);
+  }
+  sys::invoke(SYS_close, opened);
+  return -1;
+}
+
+bool facts_of(int fd, Facts* facts) {
+  struct statx s{};
+  const long ret = sys::invoke(
+      SYS_statx, fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC,
+      STATX_BASIC_STATS | STATX_BTIME | STATX_DIOALIGN, &s);
+  if (sys::failed(ret)) return false;
+  facts->device = makedev(s.stx_dev_major, s.stx_dev_minor);
+  facts->inode = s.stx_ino;
+  facts->links = s.stx_nlink;
+  facts->regular = S_ISREG(s.stx_mode);
+  facts->stamp.size = s.stx_size;
+  facts->stamp.ctime_ns = nanoseconds(s.stx_ctime);
+  facts->stamp.birth_ns =
+      (s.stx_mask & STATX_BTIME) != 0 ? nanoseconds(s.stx_btime) : 0;
+  // stx_dio_offset_align follows stx_dio_mem_align at byte 0x9c.
+  uint32_t align = 0;
+  if ((s.stx_mask & STATX_DIOALIGN) != 0) {
+    __builtin_memcpy(&align, reinterpret_cast<const char*>(&s) + 0x9c, 4);
+    if (align == 0) align = ~0u;  // the file system says: no direct I/O
+  }
+  facts->direct_align = align;
+  return true;
+}
+
+int64_t cached_pages(int fd, uint64_t offset, uint64_t length) {
+  CacheStatRange range{offset, length};
+  CacheStat stat{};
+  const long ret = sys::invoke(kCachestat, fd, &range, &stat, 0);
+  return sys::failed(ret) ? -1 : static_cast<int64_t>(stat.cached);
+}
+
+}  // namespace racache::lease

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: MIT
+#include "core/service.h"
+
+#include <cerrno>
+#include <csignal>
+#include <linux/close_range.h>
+
+#include "core/engine.h"
+#include "core/lease.h"
+#include "core/thread.h"
+
+namespace racache {
+namespace {
+
+constexpr uint64_t kSecondNs = 1'000'000'000;
+constexpr uint64_t kPumpNs = 500'000;  // while a hint is under way
+
+timespec to_timespec(uint64_t ns) {
+  return {static_cast<time_t>(ns / kSecondNs),
+          static_cast<long>(ns % kSecondNs)};
+}
+
+uint64_t signal_bit(int signal) { return uint64_t{1} << (signal - 1); }
+
+// Everything but the ring goes: from here on the numbers are ours alone, and
+// the application's pipes, sockets and files are not kept open by us.
+void unshare_descriptors(int ring) {
+  constexpr unsigned kLast = ~0u;
+  if (ring < 0) {
+    sys::invoke(SYS_close_range, 0, kLast, CLOSE_RANGE_UNSHARE);
+    return;
+  }
+  sys::invoke(SYS_close_range, ring + 1, kLast, CLOSE_RANGE_UNSHARE);
+  if (ring > 0) sys::invoke(SYS_close_range, 0, ring - 1, 0);
+}
+
+}  // namespace
+
+int Service::start(Engine& engine) {
+  engine_ = &engine;
+  if (!table_.init(engine)) return -ENOMEM;
+  const int tid = start_thread("racache", main, this);
+  if (tid < 0) return tid;
+  while (started_.load(std::memory_order_acquire) == 0) {
+    sys::futex_wait(&started_, 0);
+  }
+  return 0;
+}
+
+void Service::main(void* argument) {
+  static_cast<Service*>(argument)->run();
+}
+
+void Service::run() {
+  tid_ = sys::gettid();
+  Backend& backend = *engine_->backend;
+  unshare_descriptors(backend.ring_fd(backend));
+  engine::backend_in_private_table(*engine_);
+  started_.store(1, std::memory_order_release);
+  sys::futex_wake(&started_, sys::kWakeAll);
+  for (;;) {
+    wait_for_work();
+    if (give_up_.exchange(false, std::memory_order_acquire)) {
+      table_.for_each_leased([this](File& file) { break_lease(file); });
+    }
+    answer_requests();
+    const uint64_t now = sys::monotonic_ns();
+    const bool asked = look_around_.exchange(false, std::memory_order_acquire);
+    if (asked || (next_look_ns_ != 0 && now >= next_look_ns_)) {
+      next_look_ns_ = table_.look_after(now);
+    }
+    engine_->evictor.sweep(*engine_);
+    rounds_.fetch_add(1, std::memory_order_release);
+    sys::futex_wake(&rounds_, sys::kWakeAll);
+  }
+}
+
+void Service::wake() {
+  sys::invoke(SYS_tgkill, engine_->pid, tid_, lease::kSignal);
+}
+
+// One signal is taken a round, so a break is never behind more than one
+// round's work. A thread-directed signal that comes early stays pending.
+void Service::wait_for_work() {
+  const bool hints = pump_hints();
+  uint64_t set = signal_bit(lease::kSignal);
+  if (!ignore_sigio_) set |= signal_bit(SIGIO);
+  const uint64_t now = sys::monotonic_ns();
+  uint64_t wait_ns = 10 * kSecondNs;
+  if (next_look_ns_ != 0) {
+    wait_ns = next_look_ns_ > now ? next_look_ns_ - now : 0;
+  }
+  if (hints && wait_ns > kPumpNs) wait_ns = kPumpNs;
+  const timespec timeout = to_timespec(wait_ns);
+  siginfo_t info{};
+  const long signal = sys::invoke(SYS_rt_sigtimedwait, &set, &info, &timeout,
+                                  sizeof set);
+  if (signal == lease::kSignal && info.si_code > 0) {
+    if (File* file = table_.find_by_fd(info.si_fd)) break_lease(*file);
+  } else if (signal == SIGIO) {
+    scan_leases();  // the queue was full, so we were told only this
+  }
+}
+
+// State first, lease second: a read that begins after the writer's open went
+// on finds the file broken. Folios go later; nothing waits for that.
+void Service::break_lease(File& file) {
+  if (file.direct_fd < 0) return;
+  if (!engine_->failed.load(std::memory_order_relaxed) &&
+      !lease::breaking(file.direct_fd)) {
+    return;  // a late signal of a number that has been used again
+  }
+  table_.condemn(file);
+  engine::count_refusal(Reason::kBroken);
+  if (ThreadSlot* slot = epoch::self()) ++slot->counters.lease_breaks;
+  next_look_ns_ = 1;  // bury it in this round
+}
+
+void Service::scan_leases() {
+  bool ours = false;
+  table_.for_each_leased([&](File& file) {
+    if (!lease::breaking(file.direct_fd)) return;
+    ours = true;
+    break_lease(file);
+  });
+  if (ours) return;
+  // The application's own SIGIO, meant for whoever of its threads waits for
+  // it: hand it back and leave that signal alone.
+  ignore_sigio_ = true;
+  sys::invoke(SYS_kill, engine_->pid, SIGIO);
+}
+
+void Service::adopt(AdoptRequest& request) {
+  request.done.store(0, std::memory_order_relaxed);
+  AdoptRequest* head = requests_.load(std::memory_order_relaxed);
+  do {
+    request.next = head;
+  } while (!requests_.compare_exchange_weak(head, &request,
+                                            std::memory_order_release));
+  wake();
+  while (request.done.load(std::memory_order_acquire) == 0) {
+    sys::futex_wait(&request.done, 0);
+  }
+}
+
+void Service::answer_requests() {
+  AdoptRequest* request = requests_.exchange(nullptr,
+                                             std::memory_order_acquire);
+  while (request != nullptr) {
+    AdoptRequest* next = request->next;  // gone once answered
+    answer(*request);
+    request = next;
+  }
+}
+
+void Service::answer(AdoptRequest& request) {
+  request.file = nullptr;
+  request.reason = engine_->failed.load() ? Reason::kRingLost
+                                          : open_file(request, &request.file);
+  request.done.store(1, std::memory_order_release);
+  sys::futex_wake(&request.done, 1);
+}
+
+// A file that is leased already is simply shared: the asker holds it open, so
+// device and inode cannot have been given to another file.
+Reason Service::open_file(AdoptRequest& request, File** out) {
+  File* file = table_.find(request.device, request.inode);
+  if (file != nullptr && file->readable()) {
+    file->references.fetch_add(1, std::memory_order_acq_rel);
+    file->idle_since_ns = 0;
+    *out = file;
+    return Reason::kNone;
+  }
+  const lease::Opened opened = lease::reopen_direct(
+      request.tid, request.fd, request.device, request.inode);
+  if (opened.fd < 0) return opened.reason;
+  Reason reason = lease::take(opened.fd, tid_);
+  if (reason != Reason::kNone && request.trust &&
+      reason != Reason::kBudget) {
+    reason = Reason::kNone;
+  }
+  if (reason == Reason::kNone) reason = lease_file(request, opened.fd, out);
+  if (reason != Reason::kNone) sys::invoke(SYS_close, opened.fd);
+  return reason;
+}
+
+// Under the lease: what is read now stays true until it is released.
+Reason Service::lease_file(AdoptRequest& request, int fd, File** out) {
+  lease::Facts facts;
+  if (!lease::facts_of(fd, &facts)) return Reason::kReopen;
+  if (facts.direct_align > kPageSize) return Reason::kNoDirect;
+  if (facts.stamp.size == 0) return Reason::kSmall;
+  if (pages_of(facts.stamp.size) > 0xffffffffu) return Reason::kHuge;
+  File* file = table_.find(request.device, request.inode);
+  if (file != nullptr && !table_.still_true(*file, facts.stamp)) {
+    table_.condemn(*file);
+    next_look_ns_ = 1;
+    file = nullptr;
+  }
+  const bool fresh = file == nullptr;
+  if (fresh) file = table_.allocate();
+  if (file == nullptr) return Reason::kBudget;
+  file->size = facts.stamp.size;
+  file->pages = pages_of(facts.stamp.size);
+  if (fresh) {
+    file->device = request.device;
+    file->inode = request.inode;
+    if (!file->index.init(file->pages, engine_->metadata) &&
+        !(table_.bury_dormant() &&
+          file->index.init(file->pages, engine_->metadata))) {
+      table_.free(*file);
+      return Reason::kBudget;
+    }
+  }
+  const Reason reason = set_up(request, fd, *file);
+  if (reason != Reason::kNone) {
+    if (fresh) {
+      file->index.destroy();
+      table_.free(*file);
+    }
+    return reason;
+  }
+  if (fresh) table_.insert(*file);
+  file->state.store(File::State::kLeased, std::memory_order_release);
+  *out = file;
+  return Reason::kNone;
+}
+
+Reason Service::set_up(AdoptRequest& request, int fd, File& file) {
+  Backend& backend = *engine_->backend;
+  const int slot = backend.attach(backend, fd);
+  if (slot < 0) return Reason::kBudget;
+  file.direct_slot = slot;
+  file.direct_fd = fd;
+  file.buffered_slot = file.buffered_fd = -1;
+  table_.set_fd(fd, file);
+  file.ra_pages = request.ra_pages;
+  file.io_pages = request.io_pages;
+  file.idle_since_ns = 0;
+  file.direct_refused.store(false, std::memory_order_relaxed);
+  file.references.store(1, std::memory_order_relaxed);
+  file.reads.store(0, std::memory_order_relaxed);
+  file.hits.store(0, std::memory_order_relaxed);
+  file.device_bytes.store(0, std::memory_order_relaxed);
+  __builtin_memcpy(file.path, request.path, sizeof file.path);
+  attach_buffered(request, file);
+  if (ThreadSlot* self = epoch::self()) ++self->counters.adopted;
+  return Reason::kNone;
+}
+
+// Only a file that the kernel has pages of needs the second descriptor.
+void Service::attach_buffered(AdoptRequest& request, File& file) {
+  file.check_page_cache.store(false, std::memory_order_relaxed);
+  if (lease::cached_pages(file.direct_fd, 0, 0) <= 0) return;
+  const int fd = lease::reopen_buffered(file.direct_fd, request.device,
+                                        request.inode);
+  if (fd < 0) return;
+  Backend& backend = *engine_->backend;
+  const int slot = backend.attach(backend, fd);
+  if (slot < 0) {
+    sys::invoke(SYS_close, fd);
+    return;
+  }
+  file.buffered_fd = fd;
+  file.buffered_slot = slot;
+  file.check_page_cache.store(true, std::memory_order_relaxed);
+}
+
+void Service::released() {
+  if (!look_around_.exchange(true, std::memory_order_acq_rel)) wake();
+}
+
+void Service::give_up_all() {
+  give_up_.store(true, std::memory_order_release);
+  wake();
+}
+
+bool Service::settle(uint64_t timeout_ns) {
+  const uint64_t deadline = sys::monotonic_ns() + timeout_ns;
+  // The round under way may have looked already: wait for the end of the next.
+  const uint32_t goal = rounds_.load(std::memory_order_acquire) + 2;
+  while (static_cast<int32_t>(rounds_.load(std::memory_order_acquire) - goal) <
+         0) {
+    const uint32_t seen = rounds_.load(std::memory_order_acquire);
+    wake();
+    const timespec limit = to_timespec(1'000'000);
+    sys::futex_wait(&rounds_, seen, &limit);
+    if (sys::monotonic_ns() > deadline) return false;
+  }
+  return true;
+}
+
+bool Service::add_hint(File& file, PageIndex next, PageIndex end) {
+  LockGuard guard(hint_lock_);
+  for (PendingHint& hint : hints_) {
+    if (hint.file != nullptr) continue;
+    file.references.fetch_add(1, std::memory_order_acq_rel);
+    hint = {&file, next, end};
+    hint_count_.fetch_add(1, std::memory_order_release);
+    wake();
+    return true;
+  }
+  return false;
+}
+
+// Goes on with hints whose range did not fit in flight. True while any is left.
+bool Service::pump_hints() {
+  if (hint_count_.load(std::memory_order_acquire) == 0) return false;
+  Backend& backend = *engine_->backend;
+  backend.poll(backend);
+  for (PendingHint& hint : hints_) {
+    if (hint.file == nullptr) continue;
+    File& file = *hint.file;
+    PageIndex next = hint.end;
+    if (file.readable()) {
+      next = fill::force(file, hint.next, hint.end, file.direct_fd);
+    }
+    // No progress though nothing is in flight: there is no memory for it.
+    const bool stuck = next == hint.next && engine_->ops.busy() == 0;
+    LockGuard guard(hint_lock_);
+    hint.next = next;
+    if (next < hint.end && file.readable() && !stuck) continue;
+    hint.file = nullptr;
+    hint_count_.fetch_sub(1, std::memory_order_release);
+    if (file.references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      look_around_.store(true, std::memory_order_release);
+    }
+  }
+  return hint_count_.load(std::memory_order_relaxed) != 0;
+}
+
+}  // namespace racache

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+// The service thread: adopts files, gives leases up, lets go of what the
+// application let go of. It has a descriptor table of its own, in which the
+// engine's private descriptors live, so the application's numbers, limits,
+// record locks and closefrom() never meet them.
+//
+// It alone creates, moves and frees File objects and their table, so those
+// need no lock. Others talk to it through a lock-free list and wake it with a
+// thread-directed signal, the same that tells of lease breaks.
+#pragma once
+
+#include <atomic>
+
+#include "core/cache.h"
+#include "core/file_table.h"
+
+namespace racache {
+
+struct Engine;
+
+// One adoption, on the asking thread's stack; that thread waits on `done`.
+struct AdoptRequest {
+  int tid, fd;
+  uint64_t device, inode;
+  bool trust;  // RACACHE_COHERENCE=trust names it: no lease needed
+  uint32_t ra_pages, io_pages;
+  char path[200];
+  File* file;  // the answer
+  Reason reason;
+  AdoptRequest* next;
+  std::atomic<uint32_t> done;
+};
+
+// A part of a hint that did not fit in flight at once.
+struct PendingHint {
+  File* file;  // with a reference; null: free
+  PageIndex next, end;
+};
+inline constexpr unsigned kMaxHints = 64;
+
+class Service {
+ public:
+  // Starts the thread and waits until it has its private table. 0 or -errno.
+  [[nodiscard]] int start(Engine& engine);
+
+  // All of these are called with signals blocked, no lock held.
+  void adopt(AdoptRequest& request);  // waits for the answer
+  void released();                    // some file's references fell to 0
+  // Takes over the rest of a hint; takes its own reference. False: no room.
+  bool add_hint(File& file, PageIndex next, PageIndex end);
+  // Waits until the thread has gone round once; false at the timeout.
+  bool settle(uint64_t timeout_ns);
+  void give_up_all();  // every lease: the engine failed
+
+ private:
+  static void main(void* argument);
+  void run();
+  void wake();
+  void wait_for_work();
+  void break_lease(File& file);
+  void scan_leases();
+  void answer_requests();
+  void answer(AdoptRequest& request);
+  Reason open_file(AdoptRequest& request, File** out);
+  Reason lease_file(AdoptRequest& request, int fd, File** out);
+  Reason set_up(AdoptRequest& request, int fd, File& file);
+  void attach_buffered(AdoptRequest& request, File& file);
+  bool pump_hints();
+
+  Engine* engine_ = nullptr;
+  FileTable table_;
+  std::atomic<AdoptRequest*> requests_{nullptr};
+  std::atomic<bool> look_around_{false};  // files may have become idle
+  std::atomic<bool> give_up_{false};
+  std::atomic<uint32_t> rounds_{0};   // futex: rounds completed
+  std::atomic<uint32_t> started_{0};  // futex
+  int tid_ = 0;
+  uint64_t next_look_ns_ = 0;  // 0: no file needs looking after
+  bool ignore_sigio_ = false;
+  Lock hint_lock_;
+  PendingHint hints_[kMaxHints] = {};
+  std::atomic<uint32_t> hint_count_{0};
+};
+
+}  // namespace racache
