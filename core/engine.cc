@@ -248,7 +248,8 @@ void distrust(File& file) {
   }
 }
 
-void backend_in_private_table(Engine& engine) {
+void in_private_table(Engine& engine) {
+  if (!engine.config.populate) engine.warmer.start(engine.arena);
   if (engine.backend->ring_fd(*engine.backend) >= 0) return;
   if (engine.config.io == IoMode::kUring) return;
   threads_start_workers(*engine.backend);

@@ -18,6 +18,7 @@
 #include "core/metadata.h"
 #include "core/service.h"
 #include "core/stats.h"
+#include "core/warmer.h"
 
 namespace racache {
 
@@ -31,6 +32,7 @@ struct Engine {
   OpPool ops;
   Evictor evictor;
   Service service;
+  Warmer warmer;
   File* files;                       // kMaxFiles, lazily touched
   std::atomic<uint32_t> files_used;  // high-water mark
   std::atomic<bool> failed;          // ring lost: nothing more is cached
@@ -53,8 +55,9 @@ void count_refusal(Reason reason);
 void fail(Engine& engine, Reason reason);
 // This file is not to be believed (a verification failed).
 void distrust(File& file);
-// The service thread has its private table now: threads that read there start.
-void backend_in_private_table(Engine& engine);
+// Called by the service thread once it has its private table: other threads
+// that are to share it start now.
+void in_private_table(Engine& engine);
 // Keeps a buried file's counts for the list of top files.
 void remember_statistics(Engine& engine, const File& file);
 

@@ -339,6 +339,7 @@ void count_plan(const Plan& plan) {
 // Room for what a plan is likely to want, made before any lock is taken.
 void make_room(File& file, uint64_t request) {
   Engine& engine = *file.engine;
+  engine.warmer.nudge();
   uint64_t window = file.ra_pages > file.io_pages ? file.ra_pages
                                                   : file.io_pages;
   if (window < request) window = request;

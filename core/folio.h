@@ -45,7 +45,7 @@ struct Folio {
   // The backend asks a sleeper on this word to become the reaper. May be left
   // over in any state and then means nothing.
   static constexpr uint32_t kKick = 1u << 12;
-  static constexpr uint32_t kFree = 1u << 12;  // on the arena's free list
+  static constexpr uint32_t kFree = 1u << 13;  // on the arena's free list
   static constexpr uint32_t kGenerationOne = 1u << 16;
   static constexpr uint32_t kGenerationMask = 0xffff0000u;
 
@@ -62,13 +62,19 @@ struct Folio {
     return uint64_t{1} << order_of(word.load(std::memory_order_relaxed));
   }
 
+  // Atomic, because the clock hand may look at a folio that changes hands; it
+  // believes what it read only once the index, under the file's lock, agrees.
+  void set_place(uint32_t file_number, uint32_t first) {
+    __atomic_store_n(&file, file_number, __ATOMIC_RELAXED);
+    __atomic_store_n(&index, first, __ATOMIC_RELAXED);
+  }
+
   // free -> filling, before the folio is put into an index, which publishes it
   // to readers. Release: the clock hand finds folios by their frame, not by
   // the index, and reads file and index of one it sees in use.
   void begin_fill(uint32_t file_number, PageIndex first, unsigned order,
                   bool mark) {
-    file = file_number;
-    index = static_cast<uint32_t>(first);
+    set_place(file_number, static_cast<uint32_t>(first));
     const uint32_t generation =
         (word.load(std::memory_order_relaxed) + kGenerationOne) &
         kGenerationMask;
@@ -84,7 +90,7 @@ struct Folio {
   }
   // filling -> free, for a folio that never got into an index.
   void abandon_fill() {
-    word.fetch_and(0xffff0000u, std::memory_order_relaxed);
+    word.fetch_and(kGenerationMask, std::memory_order_relaxed);
   }
   // uptodate and not referenced -> dead. False: it is in use, leave it.
   bool try_kill() {

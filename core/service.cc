@@ -55,7 +55,7 @@ void Service::run() {
   tid_ = sys::gettid();
   Backend& backend = *engine_->backend;
   unshare_descriptors(backend.ring_fd(backend));
-  engine::backend_in_private_table(*engine_);
+  engine::in_private_table(*engine_);
   started_.store(1, std::memory_order_release);
   sys::futex_wake(&started_, sys::kWakeAll);
   for (;;) {

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+// The cache's memory: one reserved range of 2 MiB blocks, a buddy allocator
+// inside each block, and one Folio per page frame.
+//
+// Invariants
+// - The range is MAP_NORESERVE, MADV_DONTFORK and (unless hugepages=never)
+//   MADV_HUGEPAGE: a forked child has none of it, and it costs no memory until
+//   used. Folio array likewise (not huge).
+// - Allocation prefers memory that has been used or prepared before: the
+//   kernel clears fresh memory, which can be slower than the device.
+// - Memory in use plus free-but-touched memory never exceeds limit().
+//
+// - Each free run is as large as its neighbours let it be: release() merges
+//   buddies up to a whole block.
+//
+// Thread safety: allocate and release take the arena's lock (rank: arena); the
+// caller has its signals blocked. memory() and folio() are pure arithmetic.
+// The figures are relaxed atomics, approximate while others allocate.
+#pragma once
+
+#include <atomic>
+
+#include "core/folio.h"
+#include "core/lock.h"
+
+namespace racache {
+
+enum class HugePages : uint8_t { kAuto, kAlways, kNever };
+
+class Arena {
+ public:
+  // Reserves `bytes` (rounded down to blocks, at least one). ENOMEM when the
+  // address space cannot be had (RLIMIT_AS); the caller then asks for less.
+  Expected<void> init(size_t bytes, HugePages huge_pages);
+  void destroy();  // tests only; a process never gives its arena back
+
+  // A naturally aligned folio of 2^order pages, or kNoFolio. The memory's
+  // content is unspecified. The Folio's word has its generation and the order,
+  // and no state bit.
+  [[nodiscard]] FolioId allocate(unsigned order);
+  // Gives back a folio that no reader can hold any more.
+  void release(FolioId folio, unsigned order);
+
+  std::byte* memory(FolioId id) const {
+    return base_ + (size_t{id - 1} << kPageShift);
+  }
+  Folio& folio(FolioId id) const { return folios_[id - 1]; }
+
+  size_t limit() const { return blocks_ * kBlockSize; }  // bytes
+  uint64_t free_pages() const;                           // approximate
+  // The largest order that could be allocated now; -1 when full. Approximate.
+  int largest_free_order() const;
+
+  // Has the kernel clear one more fresh block (MADV_POPULATE_WRITE, or stores)
+  // off the application's threads. False when none is left or memory is short.
+  bool prepare_block();
+  uint64_t fresh_blocks() const;     // never touched
+  uint64_t prepared_blocks() const;  // populated by prepare_block, not yet used
+  size_t metadata_bytes() const;     // of the folio array, as touched
+
+  // Bytes on huge pages. The kernel alone knows, and asking is dear: 0.
+  size_t huge_bytes() const { return 0; }
+
+  // For the clock hand: the first folio in use whose head is at or after
+  // `from` (1: the beginning), kNoFolio when none is left. Takes no lock and
+  // may be out of date: whoever acts on the answer re-checks with try_kill(),
+  // and believes file and index only if the file's index, under its lock, has
+  // this folio there. To go on, ask from id + pages.
+  FolioId next_in_use(FolioId from) const;
+  uint64_t block_count() const { return blocks_; }
+
+ private:
+  static FolioId head_of_block(uint64_t block) {
+    return static_cast<FolioId>(block * kBlockPages + 1);
+  }
+  bool is_free(FolioId id, unsigned order) const;
+  void set_word(FolioId id, uint32_t low);
+  void set_previous(FolioId id, FolioId previous);
+  void push(FolioId id, unsigned order);
+  void unlink(FolioId id, unsigned order);
+  FolioId split(FolioId id, unsigned from, unsigned to);
+  FolioId merge(FolioId id, unsigned* order);
+  bool carve();
+  bool claim_fresh(uint64_t* block);
+  void finish_fresh(uint64_t block, bool populated);
+
+  std::byte* base_ = nullptr;
+  Folio* folios_ = nullptr;
+  uint64_t blocks_ = 0;
+
+  // Written under lock_; the atomics are read without it, for the figures.
+  Lock lock_;
+  FolioId free_[kOrders] = {};        // doubly linked by Folio::link and index
+  FolioId prepared_ = kNoFolio;       // heads of blocks, linked by Folio::link
+  std::atomic<uint32_t> orders_{0};   // bit k: free_[k] is not empty
+  std::atomic<uint64_t> listed_{0};   // pages on the free lists
+  std::atomic<uint64_t> touched_{0};  // blocks from here on are fresh
+  std::atomic<uint64_t> prepared_count_{0};
+};
+
+}  // namespace racache

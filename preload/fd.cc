@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT
+// Calls that make, move and end descriptor numbers.
+//
+// The engine's ring occupies one high number of the application's table. It
+// behaves as a closed one: EBADF, ranges leave it out, and whoever duplicates
+// onto it gets it, because the ring moves away first.
+#include <cerrno>
+#include <cstdarg>
+#include <fcntl.h>
+#include <linux/close_range.h>
+
+#include "core/cache.h"
+#include "preload/adoption.h"
+#include "preload/real.h"
+#include "preload/fd_table.h"
+#include "preload/open_file.h"
+
+extern "C" [[gnu::weak]] char __libc_single_threaded;  // libc's, since 2.32
+
+namespace racache::preload {
+namespace {
+
+// A negative number is nobody's; -1 is also the ring's when there is none.
+bool is_ring(int fd) {
+  return RACACHE_UNLIKELY(fd >= 0 && fd == engine::ring_fd());
+}
+
+int closed_number() {
+  errno = EBADF;
+  return -1;
+}
+
+bool single_threaded() {
+  return &__libc_single_threaded != nullptr && __libc_single_threaded != 0;
+}
+
+// Between the kernel's dup2 and ours another thread may read the number: it
+// must find the position in the kernel. A number that dup() makes is not known
+// to anybody yet.
+void replacing(int from, int to) {
+  if (is_ring(to)) engine::move_ring_fd();
+  if (tracked(from) && (!single_threaded() || !in_own_process()))
+    share_position(from);
+  fd_replacing(to);
+}
+
+int duplicated(int from, int to) {
+  if (to >= 0 && tracked(from)) {
+    // In a vfork child the new number is unknown to the table: the kernel
+    // reads there.
+    if (!in_own_process()) share_position(from);
+    fd_duplicated(from, to);
+  }
+  return to;
+}
+
+// ---- close_range ----
+
+// Whether this kernel has it, and lets us: then a valid call does not fail, and
+// the table may forget before. An empty range far above all numbers.
+bool ranges_close() {
+  return !sys::failed(sys::invoke(SYS_close_range, ~0u, ~0u, 0));
+}
+
+bool valid(unsigned first, unsigned last, int flags) {
+  constexpr int kKnown = CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC;
+  return first <= last && (flags & ~kKnown) == 0 && ranges_close();
+}
+
+// The thread goes on with numbers of its own, and we have one table.
+void unsharing(int flags) {
+  if ((flags & CLOSE_RANGE_UNSHARE) == 0 || single_threaded()) return;
+  if (in_own_process()) fd_forget_everything();
+}
+
+int close_around(unsigned ring, unsigned first, unsigned last, int flags) {
+  if (first < ring) {
+    const int result = real::close_range(first, ring - 1, flags);
+    if (result != 0) return result;
+  }
+  if (ring < last) return real::close_range(ring + 1, last, flags);
+  return real::close_range(~0u, ~0u, flags);
+}
+
+int close_numbers(unsigned first, unsigned last, int flags) {
+  const int ring = engine::ring_fd();
+  const unsigned number = static_cast<unsigned>(ring);
+  if (ring < 0 || number < first || number > last)
+    return real::close_range(first, last, flags);
+  return close_around(number, first, last, flags);
+}
+
+// Without close_range(2): libc's closefrom finds out what is open, so it can be
+// asked for what is above the ring; below, one by one.
+void close_from_around(int ring, int first) {
+  if (close_numbers(first, ~0u, 0) == 0) return;
+  for (int fd = first; fd < ring; ++fd) sys::invoke(SYS_close, fd);
+  real::closefrom(ring + 1);
+}
+
+// ---- fcntl ----
+
+// Record locks relative to the file position.
+void before_lock(int fd, const void* argument) {
+  const auto* lock = static_cast<const struct flock*>(argument);
+  if (lock != nullptr && lock->l_whence == SEEK_CUR) share_position(fd);
+}
+
+void give_up(int fd) {
+  Held held(fd);
+  if (held) adoption::give_up(held);
+}
+
+void before_command(int fd, int command, long argument) {
+  switch (command) {
+    case F_SETLK:
+    case F_SETLKW:
+    case F_GETLK:
+    case F_OFD_SETLK:
+    case F_OFD_SETLKW:
+    case F_OFD_GETLK:
+      before_lock(fd, reinterpret_cast<const void*>(argument));
+      break;
+    case F_SETFL:
+      if ((argument & O_DIRECT) != 0) give_up(fd);
+      break;
+    case F_SETLEASE: give_up(fd); break;
+    default: break;
+  }
+}
+
+constexpr bool duplicates(int command) {
+  return command == F_DUPFD || command == F_DUPFD_CLOEXEC;
+}
+
+}  // namespace
+
+namespace hook {
+
+int close(int fd) {
+  if (is_ring(fd)) return closed_number();
+  fd_closing(fd);
+  return real::close(fd);
+}
+
+int close_range(unsigned first, unsigned last, int flags) {
+  if (!valid(first, last, flags)) return real::close_range(first, last, flags);
+  unsharing(flags);
+  if ((flags & CLOSE_RANGE_CLOEXEC) == 0) fd_range_closing(first, last);
+  return close_numbers(first, last, flags);
+}
+
+void closefrom(int first) {
+  const int from = first < 0 ? 0 : first;
+  const int ring = engine::ring_fd();
+  fd_range_closing(static_cast<unsigned>(from), ~0u);
+  if (ring < from) return real::closefrom(from);
+  close_from_around(ring, from);
+}
+
+int dup(int fd) {
+  if (is_ring(fd)) return closed_number();
+  return duplicated(fd, real::dup(fd));
+}
+
+int dup2(int from, int to) {
+  if (is_ring(from)) return closed_number();
+  if (from == to) return real::dup2(from, to);
+  replacing(from, to);
+  return duplicated(from, real::dup2(from, to));
+}
+
+int dup3(int from, int to, int flags) {
+  if (is_ring(from)) return closed_number();
+  if (from == to) return real::dup3(from, to, flags);
+  replacing(from, to);
+  return duplicated(from, real::dup3(from, to, flags));
+}
+
+// One argument of any type, as libc's own wrapper takes it.
+int fcntl(int fd, int command, ...) {
+  va_list rest;
+  va_start(rest, command);
+  const long argument = va_arg(rest, long);
+  va_end(rest);
+  if (is_ring(fd)) return closed_number();
+  if (RACACHE_UNLIKELY(tracked(fd))) before_command(fd, command, argument);
+  const int result = real::fcntl(fd, command, argument);
+  return duplicates(command) ? duplicated(fd, result) : result;
+}
+
+}  // namespace hook
+
+RACACHE_DEFINE_TWIN(__close, close)
+RACACHE_DEFINE_TWIN(__dup2, dup2)
+RACACHE_DEFINE_TWIN(fcntl64, fcntl)
+RACACHE_DEFINE_TWIN(__fcntl, fcntl)
+
+}  // namespace racache::preload

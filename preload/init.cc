@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+#include "preload/init.h"
+
+#include <cerrno>
+#include <unistd.h>
+
+#include "core/cache.h"
+#include "core/config.h"
+#include "core/log.h"
+#include "preload/fd_table.h"
+#include "preload/process.h"
+#include "preload/real.h"
+
+namespace racache::preload {
+
+constinit std::atomic<State> state_word{State::kCold};
+
+void turn_off() { state_word.store(State::kOff, std::memory_order_release); }
+
+namespace {
+
+bool configure() {
+  Config config;
+  log::init(LogLevel::kWarn);
+  load_config(config, environ);
+  log::set_level(config.log);
+  if (!config.enabled) return false;
+  if (!program_wanted(config, program_invocation_short_name)) return false;
+  engine::configure(config);
+  return true;
+}
+
+[[gnu::constructor]] void start() {
+  const int saved_errno = errno;
+  real::resolve();
+  const bool wanted = configure();
+  if (wanted) {
+    install_fork_handler();
+    state_word.store(State::kReady, std::memory_order_release);
+  } else {
+    turn_off();
+  }
+  errno = saved_errno;
+}
+
+}  // namespace
+}  // namespace racache::preload

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT
+// fork and its relatives, and the calls by which libc starts programs.
+//
+// Invariant: at the moment a descriptor becomes visible to another process, its
+// position is the kernel's. Which descriptors that are depends on the call: a
+// fork copies all, a program started without file actions gets those without
+// close-on-exec. What a vfork child does to its own numbers is the matter of
+// the hooks it calls (fd.cc); its exec comes through exec.cc.
+//
+// The child side of a fork needs no handler: the engine's memory is not there
+// or wiped, and the descriptor table's entries are shared by then.
+#include "preload/process.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <spawn.h>
+#include <cstdio>
+
+#include "preload/fd_table.h"
+#include "preload/real.h"
+
+namespace racache::preload {
+
+void before_fork() { share_positions(Share::kAll); }
+
+void before_clone_flags(uint64_t flags) {
+  const bool same_memory = (flags & CLONE_VM) != 0;
+  const bool same_numbers = (flags & CLONE_FILES) != 0;
+  if (same_memory && same_numbers) return;
+  if ((flags & CLONE_THREAD) != 0) return fd_forget_everything();
+  share_positions(same_memory ? Share::kInheritable : Share::kAll);
+}
+
+void before_unshare(uint64_t flags) {
+  if ((flags & CLONE_FILES) != 0) fd_forget_everything();
+}
+
+// Prepare handlers run last-registered first: ours, from an early constructor,
+// runs after those of the program, which may still read. Room for it is in
+// libc's static list, so nothing is allocated.
+void install_fork_handler() { pthread_atfork(before_fork, nullptr, nullptr); }
+
+namespace {
+
+// Actions may put any descriptor under any number in the child.
+Share shared_by(const void* actions) {
+  return actions == nullptr ? Share::kInheritable : Share::kAll;
+}
+
+void forget_standard_streams() {
+  for (int fd = 0; fd <= 2; ++fd) fd_closing(fd);
+}
+
+}  // namespace
+
+namespace hook {
+
+// _Fork(3) is fork(2) without the handlers.
+pid_t _Fork() {
+  before_fork();
+  return real::_Fork();
+}
+
+// clone(2), libc's form: the child begins in a function on a stack of its own,
+// so that our frame is nobody else's. The last three are optional; they are
+// passed on whether they are there or not.
+int clone(int (*function)(void*), void* stack, int flags, void* argument,
+          void* parent_tid, void* tls, void* child_tid) {
+  before_clone_flags(static_cast<unsigned>(flags));
+  return real::clone(function, stack, flags, argument, parent_tid, tls,
+                     child_tid);
+}
+
+int unshare(int flags) {
+  before_unshare(static_cast<unsigned>(flags));
+  return real::unshare(flags);
+}
+
+int posix_spawn(pid_t* pid, const char* path, const void* actions,
+                const void* attributes, char* const* argv, char* const* envp) {
+  share_positions(shared_by(actions));
+  return real::posix_spawn(pid, path, actions, attributes, argv, envp);
+}
+
+int posix_spawnp(pid_t* pid, const char* file, const void* actions,
+                 const void* attributes, char* const* argv, char* const* envp) {
+  share_positions(shared_by(actions));
+  return real::posix_spawnp(pid, file, actions, attributes, argv, envp);
+}
+
+// system(NULL) only asks whether there is a shell.
+int system(const char* command) {
+  if (command != nullptr) share_positions(Share::kInheritable);
+  return real::system(command);
+}
+
+// The pipe's number is new to us, whatever its slot says. pclose needs no
+// hook: that number was never ours.
+FILE* popen(const char* command, const char* mode) {
+  share_positions(Share::kInheritable);
+  FILE* stream = real::popen(command, mode);
+  if (stream != nullptr) fd_closing(fileno(stream));
+  return stream;
+}
+
+// daemon(3) forks inside libc (the handler has its turn) and then, unless
+// no_close, replaces 0 to 2 by /dev/null.
+int daemon(int no_chdir, int no_close) {
+  before_fork();
+  const int result = real::daemon(no_chdir, no_close);
+  if (result == 0 && no_close == 0) forget_standard_streams();
+  return result;
+}
+
+// login_tty(3) puts the terminal on 0 to 2 and closes its own number.
+int login_tty(int fd) {
+  const int result = real::login_tty(fd);
+  if (result == 0) {
+    forget_standard_streams();
+    fd_closing(fd);
+  }
+  return result;
+}
+
+// forkpty(3): a fork whose child has had its login_tty inside libc.
+int forkpty(int* master, char* name, const void* termios, const void* size) {
+  before_fork();
+  const int pid = real::forkpty(master, name, termios, size);
+  if (pid == 0) forget_standard_streams();
+  return pid;
+}
+
+}  // namespace hook
+}  // namespace racache::preload
+
+// Called by the stub of vfork (stubs_*.S) on the caller's thread: the child
+// runs in our memory and on our stack until it executes or leaves.
+extern "C" [[gnu::visibility("hidden"), gnu::used]] void
+racache_before_vfork() {
+  racache::preload::share_positions(racache::preload::Share::kInheritable);
+}

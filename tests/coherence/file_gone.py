@@ -1,0 +1,111 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""What the program let go of must be let go of.
+
+Why: a cache holds files open on its own behalf; if it holds on after the
+program's last close, a deleted file goes on filling the disk and the file
+system cannot be unmounted. usage: file_gone.py FILESYSTEM
+"""
+import os
+import sys
+import time
+
+import disks
+from agent import Agent
+
+MEGABYTES = 64
+SECONDS = 2.0
+LIBRARY = os.environ.get("RACACHE_LIBRARY")
+bad = []
+
+
+def free_space(point):
+    disks.call("sync", "-f", point)  # btrfs frees at its next commit
+    s = os.statvfs(point)
+    return s.f_bavail * s.f_frsize
+
+
+def make(path):
+    with open(path, "wb") as f:
+        for _ in range(MEGABYTES):
+            f.write(os.urandom(1 << 20))
+        os.fsync(f.fileno())
+        os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def within(seconds, condition):
+    """Seconds until the condition holds, or None."""
+    start = time.monotonic()
+    while time.monotonic() - start < seconds:
+        if condition():
+            return time.monotonic() - start
+        time.sleep(0.02)
+    return None
+
+
+def expect(what, took):
+    print("%s: %s" % (what, "%.2f s" % took if took is not None else "NO"))
+    if took is None:
+        bad.append(what)
+
+
+def space_returns(point, unlink_first):
+    """close and unlink in either order."""
+    path = point + "/file"
+    make(path)
+    reader = Agent(LIBRARY)
+    reader.open(path)
+    reader.read(path)
+    reader.read(path)
+    before = free_space(point)
+    if unlink_first:
+        os.unlink(path)
+        reader.close(path)
+    else:
+        reader.close(path)
+        os.unlink(path)
+    wanted = before + (MEGABYTES << 20) * 9 // 10
+    took = within(SECONDS, lambda: free_space(point) >= wanted)
+    expect("space is back (%s)" % ("unlink, close" if unlink_first
+                                   else "close, unlink"), took)
+    reader.finish()
+
+
+def space_returns_when_replaced(point):
+    """A new file renamed over the one that was read."""
+    path = point + "/file"
+    make(path)
+    reader = Agent(LIBRARY)
+    reader.read_once(path)
+    before = free_space(point)
+    with open(point + "/new", "wb") as f:
+        f.write(b"small")
+    os.rename(point + "/new", path)
+    wanted = before + (MEGABYTES << 20) * 9 // 10
+    took = within(SECONDS, lambda: free_space(point) >= wanted)
+    expect("space is back (renamed over)", took)
+    os.unlink(path)
+    reader.finish()
+
+
+def can_be_unmounted(point):
+    path = point + "/file"
+    make(path)
+    reader = Agent(LIBRARY)
+    reader.open(path)
+    reader.read(path)
+    if disks.call("umount", point) is None:
+        bad.append("unmounted under an open file: the test is wrong")
+    reader.close(path)
+    took = within(SECONDS, lambda: disks.call("umount", point) is None)
+    expect("unmounted with the reader alive", took)
+    reader.finish()
+
+
+with disks.mounted(sys.argv[1]) as mount_point:
+    for order in (True, False):
+        space_returns(mount_point, order)
+    space_returns_when_replaced(mount_point)
+    can_be_unmounted(mount_point)
+print("FAIL" if bad else "PASS")
+sys.exit(bool(bad))
