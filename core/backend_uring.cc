@@ -33,7 +33,6 @@ namespace {
 constexpr uint32_t kReaping = 1;
 constexpr uint32_t kRole = 2;
 constexpr unsigned kBatch = 16;
-constexpr uint64_t kSleep = 100000000;        // ns; ended by a wake-up
 constexpr uint64_t kUnlistedSleep = 1000000;  // ns; nobody can kick us
 
 struct Uring : Backend {
@@ -41,6 +40,7 @@ struct Uring : Backend {
   SleeperList sleepers;
   std::atomic<uint32_t> state{0};
   uint64_t poll_ns = 0;
+  uint64_t sleep_ns = 0;
   // Counters: relaxed, they order nothing.
   std::atomic<uint64_t> polls{0}, polled{0}, reaps{0}, sleeps{0}, kicks{0},
       overflow{0}, rescues{0}, retried{0};
@@ -170,7 +170,7 @@ void sleep_listed(Uring& u, std::atomic<uint32_t>& word, uint32_t mask) {
     word.fetch_and(~Folio::kKick, std::memory_order_relaxed);
   } else if ((seen & mask) != 0 && !orphaned(u)) {
     count(place < 0 ? u.overflow : u.sleeps);
-    const uint64_t ns = place < 0 ? kUnlistedSleep : kSleep;
+    const uint64_t ns = place < 0 ? kUnlistedSleep : u.sleep_ns;
     if (!sleep_on(word, seen, ns) && place >= 0 &&
         (orphaned(u) || !busy(word, mask))) {
       count(u.rescues);
@@ -235,6 +235,7 @@ Expected<Backend*> make_uring(const UringOptions& options) {
       .quiesce = quiesce,
       .destroy = destroy,
   };
+  u->sleep_ns = options.sleep_ns;
   if (options.poll_us > 0) {
     u->poll_ns = static_cast<uint64_t>(options.poll_us) * 1000;
   }

@@ -11,6 +11,9 @@ struct UringOptions {
   unsigned entries = 256;  // submission queue; four times as many in flight
   unsigned slots = 8192;   // files; fewer when RLIMIT_NOFILE says so
   int64_t poll_us = -1;    // poll before sleeping; -1 auto
+  // A sleeper looks around by itself after so long. Nothing relies on it as
+  // long as the reaper is not frozen (a debugger, a stopped container).
+  uint64_t sleep_ns = 100000000;
 };
 
 // Called by an application's thread inside a hook: no allocation, no errno, no

@@ -116,6 +116,13 @@ uint32_t to_pages(uint64_t kib) {
   return pages > (1u << 20) ? 1u << 20 : static_cast<uint32_t>(pages);
 }
 
+// A program that set O_DIRECT later on (through this number or another of the
+// same description) wants the kernel's rules for alignment.
+bool read_through_cache(int fd) {
+  const long flags = sys::invoke(SYS_fcntl, fd, F_GETFL);
+  return !sys::failed(flags) && (flags & (O_DIRECT | O_PATH)) == 0;
+}
+
 }  // namespace
 
 Reason judge(const Config& config, int fd, Candidate* out) {
@@ -130,6 +137,7 @@ Reason judge(const Config& config, int fd, Candidate* out) {
       static_cast<uint64_t>(s.st_size) < config.min_file) {
     return Reason::kSmall;
   }
+  if (!read_through_cache(fd)) return Reason::kOwnDirect;
   out->device = s.st_dev;
   out->inode = s.st_ino;
   out->size = static_cast<uint64_t>(s.st_size);

@@ -59,7 +59,7 @@ struct Plan {
   PageIndex start = 0;
   uint64_t pages = 0;      // as decided, before clipping to the file's end
   uint64_t lookahead = 0;  // async_size; 0: no mark
-  uint16_t order = 0;      // ordered: the order to begin with
+  uint16_t order = 0;      // ordered: the stream's, not clamped yet
 };
 
 // 2.8: page `index` is wanted and absent; `request` pages are left of the read.
@@ -80,8 +80,7 @@ struct Plan {
 // One step of a plan.
 struct Step {
   enum Action : uint8_t {
-    kInsert,  // insert a folio of `order` at `index`, then inserted() or
-              // failed()
+    kInsert,  // a folio of `order` at `index`; then inserted() or failed()
     kSubmit,  // what was inserted since the last kSubmit is one device range
     kDone,
   } action;

@@ -14,8 +14,10 @@ namespace {
 
 constexpr size_t kPiece = 4096;
 
+enum class Verdict : uint8_t { kSame, kDifferent, kUnknown };
+
 // The kernel's bytes against the caller's, piece by piece: hash against hash.
-bool same(const iovec* iov, int iov_count, size_t bytes, uint64_t offset,
+Verdict compare(const iovec* iov, int iov_count, size_t bytes, uint64_t offset,
           int fd) {
   std::byte kernel[kPiece];
   for (int i = 0; i < iov_count && bytes != 0; ++i) {
@@ -25,14 +27,17 @@ bool same(const iovec* iov, int iov_count, size_t bytes, uint64_t offset,
     while (left != 0) {
       const size_t n = left < kPiece ? left : kPiece;
       const long got = sys::invoke(SYS_pread64, fd, kernel, n, offset);
-      if (got != static_cast<long>(n)) return false;
-      if (XXH3_64bits(kernel, n) != XXH3_64bits(ours, n)) return false;
+      if (sys::failed(got)) return Verdict::kUnknown;
+      if (got != static_cast<long>(n) ||
+          XXH3_64bits(kernel, n) != XXH3_64bits(ours, n)) {
+        return Verdict::kDifferent;
+      }
       ours += n;
       offset += n;
       left -= n;
     }
   }
-  return true;
+  return Verdict::kSame;
 }
 
 void report(File& file, uint64_t offset, size_t bytes) {
@@ -53,10 +58,14 @@ cache::ReadResult check(File& file, const iovec* iov, int iov_count,
       engine.verify_tick.fetch_add(1, std::memory_order_relaxed);
   if (tick % engine.config.verify != 0 || result.done == 0) return result;
   if (ThreadSlot* slot = epoch::self()) ++slot->counters.verified;
-  if (same(iov, iov_count, result.done, offset, fd)) return result;
-  // A writer may have come in between; then the difference means nothing.
-  if (file.readable()) report(file, offset, result.done);
-  engine::distrust(file);
+  const Verdict verdict = compare(iov, iov_count, result.done, offset, fd);
+  if (verdict == Verdict::kSame) return result;
+  // A writer may have come in between; then the difference means nothing. And
+  // where the kernel reports an error, the program is to see it.
+  if (verdict == Verdict::kDifferent && file.readable()) {
+    report(file, offset, result.done);
+    engine::distrust(file);
+  }
   return {0, false};
 }
 

@@ -7,7 +7,7 @@ namespace racache {
 namespace {
 
 // Sleeps end after this long even when nobody wakes the sleeper. Nothing relies
-// on it but a reaper that was frozen (a debugger, a stopped container).
+// on it.
 constexpr uint64_t kLongSleep = 100000000;
 
 timespec to_timespec(uint64_t ns) {

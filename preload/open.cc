@@ -10,6 +10,7 @@
 #include <linux/openat2.h>
 
 #include "core/cache.h"
+#include "core/sys.h"
 #include "preload/real.h"
 #include "preload/fd_table.h"
 
@@ -20,13 +21,27 @@ constexpr bool takes_mode(int flags) {
   return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
 }
 
-// The result of the first attempt stands unless it met our lease.
-bool ask_again(int fd, int flags) {
-  if (RACACHE_LIKELY(fd >= 0 || errno != EWOULDBLOCK)) return false;
-  if ((flags & O_NONBLOCK) == 0) return false;
-  const bool settled = engine::settle_breaks();
-  errno = EWOULDBLOCK;
-  return settled;
+// Makes the call, and makes it again for at most some 50 ms while it fails for
+// a lease that is about to go: ours, or another process's under racache, which
+// only needs a moment. errno is the program's if it succeeds in the end.
+template <class Call>
+int persist(int flags, const Call& call) {
+  const int before = errno;
+  int fd = call();
+  const bool breaks =
+      (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0;
+  if (RACACHE_LIKELY(fd >= 0 || !breaks || (flags & O_NONBLOCK) == 0)) {
+    return fd;
+  }
+  for (int tries = 0; fd < 0 && errno == EWOULDBLOCK && tries < 50; ++tries) {
+    if (tries != 0 || !engine::settle_breaks()) {
+      const timespec nap{0, 1'000'000};
+      sys::invoke(SYS_nanosleep, &nap, 0L);
+    }
+    fd = call();
+  }
+  if (fd >= 0) errno = before;
+  return fd;
 }
 
 int opened(int fd, int flags) {
@@ -35,15 +50,14 @@ int opened(int fd, int flags) {
 }
 
 int open_path(const char* path, int flags, mode_t mode) {
-  int fd = real::open(path, flags, mode);
-  if (ask_again(fd, flags)) fd = real::open(path, flags, mode);
-  return opened(fd, flags);
+  return opened(
+      persist(flags, [&] { return real::open(path, flags, mode); }), flags);
 }
 
 int open_at(int dir, const char* path, int flags, mode_t mode) {
-  int fd = real::openat(dir, path, flags, mode);
-  if (ask_again(fd, flags)) fd = real::openat(dir, path, flags, mode);
-  return opened(fd, flags);
+  return opened(
+      persist(flags, [&] { return real::openat(dir, path, flags, mode); }),
+      flags);
 }
 
 }  // namespace
@@ -70,12 +84,14 @@ int creat(const char* path, mode_t mode) {
   return opened(real::creat(path, mode), O_WRONLY);
 }
 
-// The kernel has read `how` when it succeeded, so we may.
+// The kernel has read `how` when it succeeded or met a lease, so we may.
 int openat2(int dir, const char* path, const open_how* how, size_t size) {
   int fd = real::openat2(dir, path, how, size);
   if (fd < 0 && errno != EWOULDBLOCK) return fd;
   const int flags = static_cast<int>(how->flags);
-  if (ask_again(fd, flags)) fd = real::openat2(dir, path, how, size);
+  if (fd < 0) {
+    fd = persist(flags, [&] { return real::openat2(dir, path, how, size); });
+  }
   return opened(fd, flags);
 }
 

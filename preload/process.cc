@@ -47,6 +47,28 @@ Share shared_by(const void* actions) {
   return actions == nullptr ? Share::kInheritable : Share::kAll;
 }
 
+// The beginning of a clone() child that is a process of its own.
+struct Start {
+  int (*function)(void*);
+  void* argument;
+};
+
+// libc ends such a child by exit(2), which ends one thread; and the engine may
+// have started others in it.
+int begin_process(void* pointer) {
+  const Start start = *static_cast<const Start*>(pointer);
+  hook::_exit(start.function(start.argument));
+  return 0;
+}
+
+// On top of the child's stack, which is writable memory of ours until then.
+void* push_start(void* stack, const Start& start) {
+  auto top = reinterpret_cast<uintptr_t>(stack) - sizeof(Start);
+  auto* place = reinterpret_cast<Start*>(top & ~uintptr_t{15});
+  *place = start;
+  return place;
+}
+
 void forget_standard_streams() {
   for (int fd = 0; fd <= 2; ++fd) fd_closing(fd);
 }
@@ -67,6 +89,10 @@ pid_t _Fork() {
 int clone(int (*function)(void*), void* stack, int flags, void* argument,
           void* parent_tid, void* tls, void* child_tid) {
   before_clone_flags(static_cast<unsigned>(flags));
+  if ((flags & CLONE_THREAD) == 0 && function != nullptr && stack != nullptr) {
+    stack = argument = push_start(stack, {function, argument});
+    function = begin_process;
+  }
   return real::clone(function, stack, flags, argument, parent_tid, tls,
                      child_tid);
 }

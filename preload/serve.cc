@@ -46,8 +46,10 @@ RACACHE_HOT inline View view_of(int fd) {
       open.generation.load(std::memory_order_relaxed) != engine::generation()) {
     return {&open, nullptr, word};
   }
+  // Null when the last descriptor was closed since the word was read.
   File* file = open.file.load(std::memory_order_relaxed);
-  if (!cache::readable(*file)) file = nullptr;
+  if (file == nullptr || !cache::readable(*file))
+    return {&open, nullptr, word};
   return {&open, file, word};
 }
 

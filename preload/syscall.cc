@@ -28,6 +28,8 @@
 #include "preload/stubs.h"
 #include "preload/transfer.h"
 
+extern "C" [[gnu::weak]] char __libc_single_threaded;  // libc's, since 2.32
+
 namespace racache::preload {
 
 namespace {
@@ -205,10 +207,18 @@ long on_transfer(const Call& s) {
   return s.make();
 }
 
+// exit(2) ends one thread. Where that is the program's last one the process
+// ends, but for the engine's threads, of which the program knows nothing.
+long on_exit(const Call& s) {
+  const bool last = &__libc_single_threaded != nullptr &&
+                    __libc_single_threaded != 0 && in_own_process();
+  if (s.number != SYS_exit_group && !last) return s.make();
+  finish_process();
+  return with_errno(sys::invoke(SYS_exit_group, s.a));
+}
+
 long on_process(const Call& s) {
-  if (s.number == SYS_exit_group) {
-    finish_process();
-  } else if (s.number == SYS_unshare) {
+  if (s.number == SYS_unshare) {
     before_unshare(static_cast<uint64_t>(s.a));
   } else {
     share_positions(Share::kInheritable);  // execve, execveat
@@ -259,7 +269,8 @@ constexpr Route kRoutes[] = {
     {SYS_clone3, nullptr},
     {SYS_execve, on_process},
     {SYS_execveat, on_process},
-    {SYS_exit_group, on_process},
+    {SYS_exit, on_exit},
+    {SYS_exit_group, on_exit},
     {SYS_unshare, on_process},
     {SYS_epoll_pwait, on_wait},
     {SYS_epoll_pwait2, on_wait},

@@ -28,24 +28,25 @@ usable() {
 }
 
 verified seq --filename=seq --rw=write --ioengine=psync --end_fsync=1
-verified random --filename=random --rw=randwrite --ioengine=psync --end_fsync=1
+verified random --filename=random --rw=randwrite --ioengine=psync --end_fsync=1 \
+  --size=8m
 
 fio --name=beside --directory=data --size=32m --bs=16k --rw=randwrite \
-  --rate=16m --time_based --runtime=600 --minimal >/dev/null 2>&1 &
+  --rate=16m --time_based --runtime=180 --minimal >/dev/null 2>&1 &
 background+=($!)
 
 unusable=
 for engine in $engines; do
   usable "$engine" || { unusable+=" $engine"; continue; }
   for threads in 1 4; do # one: a forked process; four: of one process
-    how=(--readonly --loops=2 --ioengine="$engine" --numjobs=$threads)
+    how=(--readonly --ioengine="$engine" --numjobs=$threads)
     [ $threads = 1 ] || how+=(--thread)
     verified "$engine-seq-$threads" --filename=seq --rw=read "${how[@]}"
     verified "$engine-random-$threads" --filename=random --rw=randread \
-      --invalidate=0 "${how[@]}"
+      --size=8m --invalidate=0 --time_based --runtime=1 "${how[@]}"
   done
-  verified "$engine-only" --filename=random --rw=randwrite --verify_only \
-    --ioengine="$engine"
+  verified "$engine-only" --filename=random --size=8m --rw=randwrite \
+    --verify_only --ioengine="$engine"
   verified "$engine-written" --filename=mine --rw=write --numjobs=1 \
     --ioengine="$engine"
   verified "$engine-written-random" --filename_format='mine.$jobnum' \
@@ -53,12 +54,16 @@ for engine in $engines; do
 done
 [ -d "/proc/${background[0]}" ] || fail "the fio beside ended early"
 
-# A job that found every file the kernel's would prove nothing.
+# A job that found the files the kernel's would prove nothing: each thread
+# reads 2048 blocks in sequence, or the same 512 again and again.
 for engine in psync sync pvsync pvsync2; do
   for job in seq-1 seq-4 random-1 random-4; do
     files=(statistics/"$engine-$job".*.json)
-    [ -e "${files[0]}" ] && hits=$(total reads.hits "${files[@]}") || hits=0
-    [ "$hits" -gt 0 ] || fail "$engine-$job: no hits"
+    [ -e "${files[0]}" ] || { fail "$engine-$job: no statistics"; continue; }
+    calls=$(total reads.calls "${files[@]}")
+    [ "$calls" -ge $((${job#*-} * 2048)) ] || [[ $job = random* ]] ||
+      fail "$engine-$job: only $calls reads through the cache"
+    [ "$(total reads.hits "${files[@]}")" -gt 0 ] || fail "$engine-$job: no hits"
   done
 done
 echo "$runs jobs; engines that fio cannot use here:${unusable:- none}"

@@ -137,10 +137,12 @@ int open(const char* path, int flags, ...) {
 }
 int open64(const char* path, int flags, ...) { return open(path, flags, 0600); }
 
-// offset: positions live in this library, and no child or dup knows them.
+// offset: positions live in this library, and no child or dup knows them;
+// stdin: that of standard input does, and the C library does not know it.
 static off_t where[1024];
 static int moved(int fd) {
   struct stat s;
+  if (is("stdin")) return fd == 0;
   return is("offset") && fd > 9 && fd < 1024 && !fstat(fd, &s) &&
          S_ISREG(s.st_mode);
 }

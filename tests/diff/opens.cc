@@ -204,7 +204,7 @@ void run_duplicate_onto(World& w) {
   if (w.fds.size() >= kMostFds) return close_one(w);
   int from = w.any_fd(), error;
   int to = w.chance(50) ? w.any_fd() : static_cast<int>(30 + w.below(20));
-  if (to >= 0 && to <= kParkedLast) to = 60;
+  if ((to >= 0 && to <= kParkedLast) || w.under_stream(to)) to = 60;
   unsigned how = w.below(4);
   errno = kErrnoMark;
   int fd = how < 2 ? dup2(from, to) : dup3(from, to, how == 2 ? O_CLOEXEC : 0);
@@ -226,6 +226,8 @@ void run_close(World& w) {
 void run_close_range(World& w) {
   if (w.fds.empty()) return;
   int first = w.fds[w.below(w.fds.size())], last = first + int(w.below(3));
+  while (last > first && w.under_stream(last)) --last;
+  if (last == first + 2 && w.under_stream(first + 1)) last = first;
   int flags = w.pick({0, 0, 4 /* CLOEXEC */, 2 /* UNSHARE */}), error;
   bool raw = w.chance(20);
   long got = DIFF_CALL(error, raw ? syscall(SYS_close_range, first, last, flags)

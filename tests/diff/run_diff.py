@@ -204,6 +204,7 @@ def run_all(args, first):
 
 def main():
     args = parse()
+    args.program = os.path.abspath(args.program)
     if not args.library:
         print("RACACHE_LIBRARY is not set")
         return 77

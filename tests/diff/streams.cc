@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include <fcntl.h>
+#include <stdio_ext.h>
 #include <unistd.h>
 
 extern "C" size_t __fread_chk(void*, size_t, size_t, size_t, FILE*);
@@ -108,6 +109,45 @@ void run_fileno(World& w) {
       result(got, error).c_str(), hash(w.buffer, got > 0 ? got : 0));
 }
 
+int read_standard_input(World& w, unsigned how) {
+  switch (how) {
+    case 0:
+      return static_cast<int>(fread(w.buffer, 1, 5000, stdin));
+    case 1:
+      return fgets(w.buffer, 3000, stdin) != nullptr;
+    case 2:
+      return getchar();
+    case 3:
+      return getc_unlocked(stdin);
+    default:
+      return static_cast<int>(fread_unlocked(w.buffer, 1, 9, stdin));
+  }
+}
+
+// Redirects its own standard input, as a shell's child does; the stream was
+// there before the descriptor under it.
+void run_standard_input(World& w) {
+  bool again = w.chance(50);
+  int from = w.file_fd(), got = -7;
+  if (again) {
+    close(0);
+    got = open(w.any_file().c_str(), O_RDONLY);
+  } else if (from < 0 || (fcntl(from, F_GETFL) & (O_PATH | O_NONBLOCK)) ||
+             (got = dup2(from, 0)) < 0) {
+    return;
+  }
+  ssize_t before = w.chance(50) ? read(0, w.buffer, 700) : 0;
+  memset(w.buffer, 0, 5000);
+  unsigned how = w.below(5);
+  int value = read_standard_input(w, how);
+  say(w, "stdin%u on %d, read %zd: %d #%016lx, ftell %ld, lseek %ld", how,
+      again ? got : from, before, value, hash(w.buffer, 5000), ftell(stdin),
+      long(lseek(0, 0, SEEK_CUR)));
+  __fpurge(stdin);
+  clearerr(stdin);
+  dup2(8, 0);
+}
+
 void run_fclose(World& w) { close_one(w); }
 
 constexpr Kind kKinds[] = {
@@ -117,6 +157,7 @@ constexpr Kind kKinds[] = {
     {"fread", Class::kRead, 4, run_fread},
     {"fseek", Class::kMove, 2, run_fseek},
     {"fileno", Class::kRead, 1, run_fileno},
+    {"stdin", Class::kRead, 1, run_standard_input},
     {"fclose", Class::kDescriptor, 1, run_fclose},
 };
 

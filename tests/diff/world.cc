@@ -66,6 +66,11 @@ size_t World::any_length() {
   return pick(kLarge);
 }
 
+bool World::under_stream(int fd) const {
+  return std::any_of(streams.begin(), streams.end(),
+                     [fd](FILE* f) { return fileno(f) == fd; });
+}
+
 void World::forget(int fd) {
   fds.erase(std::remove(fds.begin(), fds.end(), fd), fds.end());
 }

@@ -64,6 +64,7 @@ struct World {
   off_t size_of(int fd);  // by the raw call
   off_t any_offset(off_t size);
   size_t any_length();
+  bool under_stream(int fd) const;  // closing it would be the program's fault
   void forget(int fd);
   void add(int fd);
 };

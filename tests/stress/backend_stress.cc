@@ -7,7 +7,6 @@
 #include <cinttypes>
 #include <cstdio>
 #include <random>
-#include <thread>
 
 #include "tests/unit/backend_fixture.h"
 
@@ -18,7 +17,6 @@ namespace {
 
 constexpr unsigned kPages = 512;
 constexpr unsigned kMaxBatch = 24;
-constexpr uint64_t kForgotten = 10'000'000'000;  // ns
 
 struct Stress {
   Backend& b;

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/backend.h"
@@ -98,6 +99,11 @@ struct Read {
   }
 };
 
+// So long does a waiter sleep whom nobody wakes: a sleeper that was forgotten
+// is told from a slow machine by the order of magnitude.
+constexpr uint64_t kForgotten = 30'000'000'000;  // ns
+constexpr uint64_t kSoon = 10'000;               // ms
+
 constexpr size_t kFileSize = (8 << 20) + 1000;
 
 // A temporary file of content_byte()s, open with O_DIRECT.
@@ -125,6 +131,7 @@ inline Backend* make(const std::string& name, int64_t poll_us = -1) {
   if (name == "uring") {
     UringOptions options;
     options.poll_us = poll_us;
+    options.sleep_ns = kForgotten;
     auto made = make_uring(options);
     return made ? *made : nullptr;
   }
@@ -147,5 +154,61 @@ struct Destroy {
   void operator()(Backend* b) const { b->destroy(*b); }
 };
 using BackendPtr = std::unique_ptr<Backend, Destroy>;
+
+inline void settle() { usleep(20000); }  // until other threads sleep
+
+// A read of a pipe: in flight until the test writes into it. For the ring.
+class SlowRead {
+ public:
+  explicit SlowRead(Backend& b) : backend_(b) {
+    if (pipe2(pipe_, O_CLOEXEC) != 0) abort();
+    slot_ = b.attach(b, pipe_[0]);
+    read.prepare(slot_, 0, bytes_, sizeof bytes_);
+  }
+  ~SlowRead() {
+    backend_.detach(backend_, slot_);
+    close(pipe_[0]);
+    close(pipe_[1]);
+  }
+  SlowRead(const SlowRead&) = delete;
+  SlowRead& operator=(const SlowRead&) = delete;
+  void finish() const {
+    if (write(pipe_[1], "abcdefgh", 8) != 8) abort();
+  }
+  Read read;
+
+ private:
+  Backend& backend_;
+  int pipe_[2];
+  int slot_;
+  uint8_t bytes_[8];
+};
+
+// A thread in wait(); join() tells how many ms passed until it returned.
+class Waiter {
+ public:
+  Waiter(Backend& b, std::atomic<uint32_t>& word)
+      : thread_([&b, &word] {
+          const SignalGuard signals;
+          b.wait(b, word, Folio::kFilling);
+        }) {}
+  uint64_t join() {
+    const uint64_t begin = sys::monotonic_ns();
+    thread_.join();
+    return (sys::monotonic_ns() - begin) / 1000000;
+  }
+
+ private:
+  std::thread thread_;
+};
+
+inline bool reads_well(Backend& b, int slot) {
+  Buffer buffer(16384);
+  Read r;
+  r.prepare(slot, 4096, buffer.data(), 16384, 2);
+  if (!r.submit(b)) return false;
+  r.wait(b);
+  return r.result == 16384 && buffer.holds(4096, 16384);
+}
 
 }  // namespace racache::test

@@ -6,7 +6,6 @@
 #include <doctest/doctest.h>
 
 #include <random>
-#include <thread>
 
 #include "tests/unit/backend_fixture.h"
 
@@ -181,16 +180,15 @@ TEST_CASE("poll() or quiesce() alone finishes reads that nobody waits for") {
 
 TEST_CASE("a word cleared by someone else ends the wait") {
   for_each_backend([&](Backend& b) {
-    std::atomic<uint32_t> word{Folio::kFilling};
-    std::thread waiter([&] {
-      const SignalGuard signals;
-      b.wait(b, word, Folio::kFilling);
-    });
-    usleep(20000);
-    const uint64_t begin = sys::monotonic_ns();
-    Read::end(word);
-    waiter.join();
-    CHECK(sys::monotonic_ns() - begin < 50000000);
+    uint64_t best = ~uint64_t{0};  // of a few: the machine may be busy
+    for (int i = 0; i < 10 && best >= 50; ++i) {
+      std::atomic<uint32_t> word{Folio::kFilling};
+      Waiter waiter(b, word);
+      settle();
+      Read::end(word);
+      best = std::min(best, waiter.join());
+    }
+    CHECK(best < 50);
   });
 }
 
@@ -258,8 +256,7 @@ TEST_CASE("many threads wait for each other's reads") {
       if (r.done_calls > 0) CHECK(r.result == 4096);
     }
     CHECK(done == s.fills);
-    // A waiter left asleep wakes up after 100 ms, by its time limit.
-    CHECK(s.longest < 95000000);
+    CHECK(s.longest < kSoon * 1000000);
     if (std::string(b.name) == "uring") CHECK(uring_stats(b).rescues == 0);
   });
 }

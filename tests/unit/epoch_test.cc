@@ -270,7 +270,7 @@ void* join_crowd(void* argument) {
   Crowd& crowd = *static_cast<Crowd*>(argument);
   ThreadSlot* slot = epoch::self();
   (slot != nullptr ? crowd.served : crowd.refused).fetch_add(1);
-  while (!crowd.leave.load()) usleep(10000);
+  crowd.leave.wait(false);
   return nullptr;
 }
 
@@ -295,6 +295,7 @@ TEST_CASE_FIXTURE(Init, "more threads than slots: the rest go without") {
     CHECK(slots_used() == epoch::kSlots);
   }
   crowd.leave.store(true);
+  crowd.leave.notify_all();
   for (uint32_t i = 0; i < started; ++i) pthread_join(threads[i], nullptr);
   // Those who come later find room.
   std::thread([] { CHECK(epoch::self() != nullptr); }).join();

@@ -13,7 +13,10 @@
 #include <cerrno>
 #include <csignal>
 #include <functional>
+#include <sstream>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "core/quiet_write.h"
 
@@ -88,6 +91,27 @@ TEST_CASE("at most 16 lines, and the last one says that there are more") {
   CHECK(line_count(o.output) == log_::kMaxLines);
   CHECK(o.output.ends_with(
       "racache: more messages follow; they are not shown\n"));
+}
+
+TEST_CASE("threads share the allowance, and their lines stay whole") {
+  const Outcome o = child([] {
+    log_::init(LogLevel::kWarn);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 8; ++i) {
+      threads.emplace_back([] {
+        for (int n = 0; n < 100; ++n) say(LogLevel::kWarn, "one whole line");
+      });
+    }
+    for (std::thread& t : threads) t.join();
+    return 0;
+  });
+  CHECK(line_count(o.output) == log_::kMaxLines);
+  std::istringstream lines(o.output);
+  for (std::string line; std::getline(lines, line);) {
+    const bool whole = line == "racache: one whole line" ||
+                       line.starts_with("racache: more messages follow");
+    CHECK_MESSAGE(whole, line);
+  }
 }
 
 TEST_CASE("nothing before init, nor after descriptor 2 was replaced") {

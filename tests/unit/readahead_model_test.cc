@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The policy against its executable model (tests/model): thousands
-// of random programs, and after every operation of each the same windows,
-// device ranges, folios and marks. Rules that hold in every worked example can
-// still disagree where two of them meet; random programs go there.
+// The policy against its executable model (tests/model): thousands of random
+// programs, and after every operation of each the same windows, device ranges,
+// folios and marks. Rules that hold in every worked example can still disagree
+// where two of them meet; random programs go there.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
@@ -18,6 +18,11 @@ namespace {
 using Folios = std::map<PageIndex, SimFolio>;
 
 std::string number(uint64_t n) { return std::to_string(n); }
+std::string word(const char* sign, uint64_t n) {
+  std::string text;
+  append_number(text, sign, n);
+  return text;
+}
 
 // One running case.
 struct Case {
@@ -70,13 +75,14 @@ void perform(Case& c, char code, std::istream& words) {
 
 std::string window_word(const Plan& plan) {
   return std::string(1, "-icsfag"[static_cast<int>(plan.kind)]) +
-         window_text(plan) + (plan.order ? "@" + number(plan.order) : "") +
+         window_text(plan) +
+         (plan.order ? word("@", plan.order) : std::string()) +
          (plan.trim_avoided ? "!" : "");
 }
 
 // The folios of a device range, as the file has them now.
 std::string range_word(const Folios& folios, PageIndex first, uint64_t pages) {
-  std::string text = "=" + number(first) + ":";
+  std::string text = word("=", first) + ":";
   auto it = folios.find(first);
   for (PageIndex page = first; page < first + pages;) {
     const unsigned order = it->second.order;
@@ -104,8 +110,8 @@ std::set<PageIndex> marks(const Folios& folios) {
 std::string mark_words(const Folios& before, const Folios& after) {
   const std::set<PageIndex> old = marks(before), now = marks(after);
   std::string text;
-  for (PageIndex m : now) text += old.count(m) ? "" : " +" + number(m);
-  for (PageIndex m : old) text += now.count(m) ? "" : " -" + number(m);
+  for (PageIndex m : now) text += old.count(m) ? std::string() : word(" +", m);
+  for (PageIndex m : old) text += now.count(m) ? std::string() : word(" -", m);
   return text;
 }
 
@@ -113,7 +119,7 @@ std::string dropped_words(const Folios& before, const Folios& after) {
   std::string text;
   PageIndex first = 0, end = 0;
   const auto flush = [&] {
-    if (end != first) text += " ~" + number(first) + "-" + number(end - 1);
+    if (end != first) text += word(" ~", first) + word("-", end - 1);
   };
   for (const auto& [index, folio] : before) {
     if (after.count(index)) continue;
@@ -137,9 +143,10 @@ uint64_t pages(const Folios& folios) {
 std::string changes(const SimFile& file, const Folios& before) {
   std::string text;
   uint64_t read = 0;
-  for (const Plan& plan : file.plans) text += " " + window_word(plan);
+  for (const Plan& plan : file.plans)
+    text.append(" ").append(window_word(plan));
   for (const auto& [first, count] : file.ranges) {
-    text += " " + range_word(file.folios, first, count);
+    text.append(" ").append(range_word(file.folios, first, count));
     read += count;
   }
   if (read != 0) CHECK(pages(file.folios) == pages(before) + read);

@@ -240,15 +240,22 @@ class SimFile {
   std::vector<PageIndex> owner_;  // the first page of the folio at this page
 };
 
-// "(4+8/8)": where, how many pages, how many of them behind the mark.
+// "4+8/8": where, how many pages, how many of them behind the mark. Text is
+// built by appending: GCC 12 warns of overlaps in operator+ that cannot be.
+inline void append_number(std::string& text, const char* before, uint64_t n) {
+  text.append(before).append(std::to_string(n));
+}
 inline std::string window_text(const Plan& plan) {
-  return std::to_string(plan.start) + "+" + std::to_string(plan.pages) + "/" +
-         std::to_string(plan.lookahead);
+  std::string text;
+  append_number(text, "", plan.start);
+  append_number(text, "+", plan.pages);
+  append_number(text, "/", plan.lookahead);
+  return text;
 }
 inline std::string windows_text(const std::vector<Plan>& plans) {
   std::string text;
   for (const Plan& plan : plans) {
-    text += (text.empty() ? "" : " ") + window_text(plan);
+    text.append(text.empty() ? "" : " ").append(window_text(plan));
   }
   return text;
 }
@@ -256,8 +263,8 @@ inline std::string windows_text(const std::vector<Plan>& plans) {
 inline std::string layout_text(const SimFile& file) {
   std::string text;
   for (const auto& [index, folio] : file.folios) {
-    text += (text.empty() ? "" : " ") + std::to_string(index) + ":" +
-            std::to_string(folio.order);
+    append_number(text, text.empty() ? "" : " ", index);
+    append_number(text, ":", folio.order);
   }
   return text;
 }

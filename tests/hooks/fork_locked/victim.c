@@ -26,9 +26,10 @@ static void* reader(void* seed) {
   return NULL;
 }
 
-static int child(int keep, int n) {
+static int child(int keep, int position, int n) {
   alarm(10);
-  int good = preads(keep, 60000, 1000 + n, 0);
+  int good = reads(position, 50, 100, 0);
+  good &= preads(keep, 60000, 1000 + n, 0);
   int fd = open("data", O_RDONLY);
   good &= reads(fd, 5000, 0, 0) && lseek(fd, -300, SEEK_END) == kSize - 300;
   good &= reads(fd, 300, kSize - 300, 0) && read(fd, &good, 1) == 0;
@@ -45,10 +46,13 @@ int main(void) {
   }
   int failed = 0;
   for (int i = 0; i < kForks; ++i) {
+    int position = open("data", O_RDONLY);
+    CHECK(reads(position, 100, 0, 0));
     pid_t pid = fork();
-    if (pid == 0) _exit(!child(keep, i));
+    if (pid == 0) _exit(!child(keep, position, i));
     int status = -1;
     waitpid(pid, &status, 0);
+    CHECK(reads(position, 10, 150, 0) && close(position) == 0);
     failed += status != 0;
     if (failed > 3) break;
   }

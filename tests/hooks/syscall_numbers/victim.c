@@ -106,7 +106,21 @@ static void processes(void) {
   close(fd); close(other); close(third);
 }
 
+/* exit(2) ends the program's only thread, hence the process. */
+static void exit_of_one_thread(void) {
+  pid_t pid = fork();
+  if (pid == 0) {
+    int fd = open("a", O_RDONLY);
+    alarm(20);
+    syscall(SYS_exit, preads(fd, 5000, 0, 0) ? 6 : 7);
+  }
+  CHECK(wait_for(pid) == 6);
+}
+
 static int run_on_stack(void* argument) {
+  alarm(20);
+  int fd = open("b", O_RDONLY);
+  if (!preads(fd, 5000, 0, 7) || close(fd) != 0) return 2;
   return !reads(*(int*)argument, 50, 100, 0);
 }
 static void on_other_stack(void) {
@@ -150,6 +164,7 @@ int main(void) {
   numbers();
   processes();
   on_other_stack();
+  exit_of_one_thread();
   others();
   return verdict();
 }
