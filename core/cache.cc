@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "core/cache.h"
 
-#include <cstring>
 #include <fcntl.h>
 
+#include "core/copy.h"
 #include "core/engine.h"
 #include "core/verify.h"
 
@@ -20,16 +20,20 @@ class Destination {
       ++iov_;
     }
   }
-  void put(const std::byte* from, size_t bytes) {
-    while (bytes != 0) {
+  // Returns how many bytes could be written: fewer only at a bad buffer.
+  size_t put(const std::byte* from, size_t bytes) {
+    size_t done = 0;
+    while (done != bytes) {
       const size_t room = iov_->iov_len - used_;
-      const size_t n = bytes < room ? bytes : room;
-      std::memcpy(static_cast<std::byte*>(iov_->iov_base) + used_, from, n);
-      from += n;
-      bytes -= n;
-      used_ += n;
+      const size_t n = bytes - done < room ? bytes - done : room;
+      std::byte* to = static_cast<std::byte*>(iov_->iov_base) + used_;
+      const size_t copied = racache_copy(to, from + done, n);
+      done += copied;
+      used_ += copied;
+      if (RACACHE_UNLIKELY(copied != n)) break;
       if (used_ == iov_->iov_len) next();
     }
+    return done;
   }
 
  private:
@@ -69,7 +73,7 @@ void touch(Folio& folio, uint32_t word, Counters& counters) {
   }
 }
 
-enum class Stop : uint8_t { kEnd, kAbsent, kFilling, kMarked };
+enum class Stop : uint8_t { kEnd, kAbsent, kFilling, kMarked, kBadBuffer };
 
 struct Progress {
   Stop stop;
@@ -96,9 +100,10 @@ RACACHE_HOT Progress copy_present(File& file, uint64_t& offset, size_t& left,
     const size_t within = offset & (size - 1);
     const size_t n = left < size - within ? left : size - within;
     touch(folio, word, counters);
-    to.put(arena.memory(id) + within, n);
-    offset += n;
-    left -= n;
+    const size_t copied = to.put(arena.memory(id) + within, n);
+    offset += copied;
+    left -= copied;
+    if (RACACHE_UNLIKELY(copied != n)) return {Stop::kBadBuffer, id};
   }
   return {Stop::kEnd, kNoFolio};
 }
@@ -120,7 +125,7 @@ struct SlowRead {
   uint64_t offset;
   size_t left;
   int fd;
-  int stuck;        // rounds without progress
+  int stuck;  // rounds without progress
   bool waited;
 
   uint64_t pages_left(PageIndex from) const {
@@ -158,11 +163,16 @@ void meet_mark(SlowRead& read, FolioId id) {
 // What stopped the copy is dealt with; false when the kernel has to go on.
 bool resolve(SlowRead& read, const Progress& progress, Counters& counters) {
   constexpr int kPatience = 4;
+  if (progress.stop == Stop::kBadBuffer) return false;  // EFAULT is its word
   if (!read.file.readable()) return false;
   SignalGuard signals;
   switch (progress.stop) {
-    case Stop::kMarked: meet_mark(read, progress.folio); return true;
-    case Stop::kFilling: wait_for(read, progress.folio, counters); break;
+    case Stop::kMarked:
+      meet_mark(read, progress.folio);
+      return true;
+    case Stop::kFilling:
+      wait_for(read, progress.folio, counters);
+      break;
     default: {
       if (read.file.direct_refused.load(std::memory_order_relaxed)) {
         return false;
@@ -210,8 +220,8 @@ ReadResult read_hit(File& file, OpenStream& stream, const iovec* iov,
   return {total, true};
 }
 
-ReadResult read(File& file, OpenStream& stream, const iovec* iov,
-                int iov_count, uint64_t offset, int fd, size_t skip) {
+ReadResult read(File& file, OpenStream& stream, const iovec* iov, int iov_count,
+                uint64_t offset, int fd, size_t skip) {
   ThreadSlot* slot = epoch::self();
   if (slot == nullptr || !file.readable()) return {skip, false};
   const size_t total = clip(file, offset, total_of(iov, iov_count));
@@ -223,8 +233,7 @@ ReadResult read(File& file, OpenStream& stream, const iovec* iov,
     Progress progress;
     {
       epoch::Section section(*slot);
-      progress = copy_present(file, read.offset, read.left, to,
-                              slot->counters);
+      progress = copy_present(file, read.offset, read.left, to, slot->counters);
     }
     if (progress.stop == Stop::kEnd) break;
     if (read.offset != before) read.stuck = 0;
@@ -301,9 +310,14 @@ void advise(File& file, OpenStream& stream, int advice) {
       s.ra_pages = 2 * file.ra_pages;
       s.random = false;
       break;
-    case POSIX_FADV_RANDOM: s.random = true; break;
-    case POSIX_FADV_NOREUSE: s.noreuse = true; break;
-    default: break;
+    case POSIX_FADV_RANDOM:
+      s.random = true;
+      break;
+    case POSIX_FADV_NOREUSE:
+      s.noreuse = true;
+      break;
+    default:
+      break;
   }
 }
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Shows what racache does for a program that knows nothing of it: RocksDB's
 # own benchmark reads a database of 250 MB through the kernel's page cache and
-# through racache, in turn. Builds everything first; takes two minutes or so.
+# through racache, in turn. Builds the library first; takes two minutes or so.
 #
 #   examples/quickstart.sh [FOLDER]     the database goes to a new folder
 #                                       below FOLDER (default: build/)
@@ -15,7 +15,8 @@ rounds=3 # of each measurement; the table shows their medians
 scripts/install_packages.sh build bench
 mkdir -p build
 echo "Building ..."
-{ cmake --preset release && cmake --build --preset release; } \
+{ cmake --preset release &&
+  cmake --build --preset release --target racache --target racache_cli; } \
   >build/release.log 2>&1 || { tail -n 30 build/release.log; exit 1; }
 library=$PWD/build/release/preload/libracache.so
 

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 
 #include "core/lock.h"
+#include "preload/faults.h"
 #include "preload/init.h"
 #include "preload/position.h"
 
@@ -111,6 +112,7 @@ void adopt(const Held& held) {
   const engine::Adopted adopted = engine::adopt(held.fd(), open.stream);
   errno = saved_errno;
   if (adopted.file != nullptr) {
+    faults::arm();
     take(held, adopted);
   } else if (adopted.retry) {
     refuse(open, adopted.reason);
@@ -220,3 +222,13 @@ bool on_alternate_stack() {
 }
 
 }  // namespace racache::preload::adoption
+
+namespace racache::preload {
+
+void give_to_kernel(int fd) {
+  if (!tracked(fd)) return;
+  const Held held(fd);
+  if (held) adoption::give_up(held);
+}
+
+}  // namespace racache::preload

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdarg>
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <linux/close_range.h>
 
 #include "core/cache.h"
@@ -106,11 +107,6 @@ void before_lock(int fd, const void* argument) {
   if (lock != nullptr && lock->l_whence == SEEK_CUR) share_position(fd);
 }
 
-void give_up(int fd) {
-  Held held(fd);
-  if (held) adoption::give_up(held);
-}
-
 void before_command(int fd, int command, long argument) {
   switch (command) {
     case F_SETLK:
@@ -122,9 +118,9 @@ void before_command(int fd, int command, long argument) {
       before_lock(fd, reinterpret_cast<const void*>(argument));
       break;
     case F_SETFL:
-      if ((argument & O_DIRECT) != 0) give_up(fd);
+      if ((argument & O_DIRECT) != 0) give_to_kernel(fd);
       break;
-    case F_SETLEASE: give_up(fd); break;
+    case F_SETLEASE: give_to_kernel(fd); break;
     default: break;
   }
 }
@@ -189,11 +185,29 @@ int fcntl(int fd, int command, ...) {
   return duplicates(command) ? duplicated(fd, result) : result;
 }
 
+// FIONREAD tells what is left behind the position.
+int ioctl(int fd, unsigned long request, ...) {
+  va_list rest;
+  va_start(rest, request);
+  void* argument = va_arg(rest, void*);
+  va_end(rest);
+  if (is_ring(fd)) return closed_number();
+  if (request == FIONREAD) share_position(fd);
+  return real::ioctl(fd, request, argument);
+}
+
+// Locks from the position on.
+int lockf(int fd, int command, off_t length) {
+  share_position(fd);
+  return real::lockf(fd, command, length);
+}
+
 }  // namespace hook
 
 RACACHE_DEFINE_TWIN(__close, close)
 RACACHE_DEFINE_TWIN(__dup2, dup2)
 RACACHE_DEFINE_TWIN(fcntl64, fcntl)
 RACACHE_DEFINE_TWIN(__fcntl, fcntl)
+RACACHE_DEFINE_TWIN(lockf64, lockf)
 
 }  // namespace racache::preload

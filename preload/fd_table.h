@@ -41,6 +41,10 @@ void share_position(int fd);
 enum class Share { kAll, kInheritable /* without FD_CLOEXEC */ };
 void share_positions(Share which);
 
+// The description becomes the kernel's for good, not just its position: the
+// program takes O_DIRECT or a lease, or others may (an SCM_RIGHTS message).
+void give_to_kernel(int fd);
+
 // False in a CLONE_VM child (vfork): it shares our memory, not our numbers. A
 // system call; for cold calls only.
 [[nodiscard]] bool in_own_process();

@@ -1,47 +1,19 @@
 // SPDX-License-Identifier: MIT
 // open(2) and its relatives: the real call, then the table hears of it.
-//
-// An open for writing is stopped by our own lease on the file like anybody's
-// and let go in a moment. With O_NONBLOCK it would fail instead, which it would
-// not do without us: so we wait until the lease is gone, and ask once more.
-#include <cerrno>
-#include <cstdarg>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <cerrno>
+#include <cstdarg>
 
-#include "core/cache.h"
-#include "core/sys.h"
-#include "preload/real.h"
 #include "preload/fd_table.h"
+#include "preload/open.h"
+#include "preload/real.h"
 
 namespace racache::preload {
 namespace {
 
 constexpr bool takes_mode(int flags) {
   return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
-}
-
-// Makes the call, and makes it again for at most some 50 ms while it fails for
-// a lease that is about to go: ours, or another process's under racache, which
-// only needs a moment. errno is the program's if it succeeds in the end.
-template <class Call>
-int persist(int flags, const Call& call) {
-  const int before = errno;
-  int fd = call();
-  const bool breaks =
-      (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0;
-  if (RACACHE_LIKELY(fd >= 0 || !breaks || (flags & O_NONBLOCK) == 0)) {
-    return fd;
-  }
-  for (int tries = 0; fd < 0 && errno == EWOULDBLOCK && tries < 50; ++tries) {
-    if (tries != 0 || !engine::settle_breaks()) {
-      const timespec nap{0, 1'000'000};
-      sys::invoke(SYS_nanosleep, &nap, 0L);
-    }
-    fd = call();
-  }
-  if (fd >= 0) errno = before;
-  return fd;
 }
 
 int opened(int fd, int flags) {
@@ -51,13 +23,14 @@ int opened(int fd, int flags) {
 
 int open_path(const char* path, int flags, mode_t mode) {
   return opened(
-      persist(flags, [&] { return real::open(path, flags, mode); }), flags);
+      persist(errno, flags, [&] { return real::open(path, flags, mode); }),
+      flags);
 }
 
 int open_at(int dir, const char* path, int flags, mode_t mode) {
-  return opened(
-      persist(flags, [&] { return real::openat(dir, path, flags, mode); }),
-      flags);
+  return opened(persist(errno, flags,
+                        [&] { return real::openat(dir, path, flags, mode); }),
+                flags);
 }
 
 }  // namespace
@@ -86,11 +59,13 @@ int creat(const char* path, mode_t mode) {
 
 // The kernel has read `how` when it succeeded or met a lease, so we may.
 int openat2(int dir, const char* path, const open_how* how, size_t size) {
+  const int before = errno;
   int fd = real::openat2(dir, path, how, size);
   if (fd < 0 && errno != EWOULDBLOCK) return fd;
   const int flags = static_cast<int>(how->flags);
   if (fd < 0) {
-    fd = persist(flags, [&] { return real::openat2(dir, path, how, size); });
+    fd = persist(before, flags,
+                 [&] { return real::openat2(dir, path, how, size); });
   }
   return opened(fd, flags);
 }

@@ -12,19 +12,6 @@ long kernel_seek(int fd, int64_t offset, int whence) {
   return sys::invoke(SYS_lseek, fd, offset, whence);
 }
 
-void wait_while_moving(OpenFile& open, int64_t word) {
-  // A waiter says so, or the mover would have to make a system call for nobody.
-  if ((word & kWaiters) == 0 &&
-      !open.position.compare_exchange_strong(word, word | kWaiters)) {
-    return;
-  }
-  // The low half, on little-endian machines the first. A private position may
-  // look the same by chance: hence the time limit.
-  const timespec limit{0, 1000000};
-  sys::futex_wait(&open.position, static_cast<uint32_t>(kMoving | kWaiters),
-                  &limit);
-}
-
 void end_move(OpenFile& open, int64_t word) {
   if ((open.position.exchange(word) & kWaiters) != 0) {
     sys::futex_wake(&open.position, sys::kWakeAll);
@@ -52,16 +39,32 @@ long seek_by_kernel(const Held& held, int64_t word, off_t offset, int whence) {
 
 }  // namespace
 
-void KernelUse::enter(OpenFile& open) {
+void wait_while_moving(OpenFile& open) {
+  int64_t word = open.position.load();
+  if (!is_moving(word)) return;
+  // A waiter says so, or the mover would have to make a system call for nobody.
+  if ((word & kWaiters) == 0 &&
+      !open.position.compare_exchange_strong(word, word | kWaiters)) {
+    return;
+  }
+  // The low half, on little-endian machines the first. A private position may
+  // look the same by chance: hence the time limit.
+  const timespec limit{0, 1000000};
+  sys::futex_wait(&open.position, static_cast<uint32_t>(kMoving | kWaiters),
+                  &limit);
+}
+
+bool KernelUse::enter(OpenFile& open) {
   int64_t word = open.position.load();
   while (is_kernel(word)) {
-    if (count_of(word) == kCountMask) return;  // stuck there: never private
+    if (count_of(word) == kCountMask) return true;  // stuck: never private
     if (open.position.compare_exchange_weak(word, word + 1)) {
       open_ = &open;
       incarnation_ = open.incarnation;
-      return;
+      return true;
     }
   }
+  return is_shared(word);
 }
 
 void KernelUse::leave() {
@@ -92,7 +95,7 @@ bool share(const Held& held) {
     int64_t word = held->position.load();
     if (is_shared(word)) return true;
     if (is_moving(word)) {
-      wait_while_moving(*held, word);
+      wait_while_moving(*held);
     } else if (is_kernel(word)) {
       if (held->position.compare_exchange_strong(word, kShared)) return true;
     } else if (begin_move(held, word)) {
@@ -110,10 +113,9 @@ long seek(const Held& held, off_t offset, int whence, KernelUse& use) {
   for (;;) {
     const int64_t word = held->position.load();
     if (is_moving(word)) {
-      wait_while_moving(*held, word);
+      wait_while_moving(*held);
     } else if (!is_private(word)) {
-      use.enter(*held);
-      return kPass;
+      if (use.enter(*held)) return kPass;
     } else if (begin_move(held, word)) {
       return seek_by_kernel(held, word, offset, whence);
     } else if (!held.here()) {
@@ -126,7 +128,7 @@ void wait_until_still(OpenFile& open) {
   for (;;) {
     const int64_t word = open.position.load();
     if (!is_moving(word) || stale(open.status.load())) return;
-    wait_while_moving(open, word);
+    wait_while_moving(open);
   }
 }
 

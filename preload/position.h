@@ -78,7 +78,8 @@ inline void settle(OpenFile& open, const Claim& claim, size_t done) {
       end, static_cast<int64_t>(claim.at + done), std::memory_order_relaxed);
 }
 
-// A kernel call that moves the position, from enter() to destruction.
+// A kernel call that moves the position, from enter() to destruction. enter()
+// is false when the position is not the kernel's (any more): look again.
 class KernelUse {
  public:
   KernelUse() = default;
@@ -87,7 +88,7 @@ class KernelUse {
   }
   KernelUse(const KernelUse&) = delete;
   KernelUse& operator=(const KernelUse&) = delete;
-  void enter(OpenFile& open);
+  [[nodiscard]] bool enter(OpenFile& open);
 
  private:
   void leave();
@@ -110,6 +111,8 @@ bool share(const Held& held);
 inline constexpr long kPass = -5000;  // beyond every errno
 long seek(const Held& held, off_t offset, int whence, KernelUse& use);
 
+// Returns when the position is not moving, or after a while.
+void wait_while_moving(OpenFile& open);
 // For those who unlinked a slot: until no lseek on its number is under way.
 void wait_until_still(OpenFile& open);
 

@@ -187,6 +187,15 @@ int fcntl(int fd, int command, ...) {
       with_errno(sys::invoke(SYS_fcntl, fd, command, argument)));
 }
 
+int ioctl(int fd, unsigned long request, ...) {
+  va_list rest;
+  va_start(rest, request);
+  void* argument = va_arg(rest, void*);
+  va_end(rest);
+  return static_cast<int>(
+      with_errno(sys::invoke(SYS_ioctl, fd, request, argument)));
+}
+
 // The posix_ ones return the error and leave errno alone.
 int posix_fadvise(int fd, off_t offset, off_t length, int advice) {
   return static_cast<int>(

@@ -29,12 +29,15 @@ struct mmsghdr;
 struct epoll_event;
 struct sembuf;
 struct timespec;
+struct sigaction;
 struct _IO_FILE;
 struct __dirstream;
 
 #define RACACHE_EXPORT [[gnu::visibility("default")]]
 
 namespace racache::preload {
+
+using handler_type = void(int);
 
 namespace hook {
 #define RACACHE_HOOK(name, result, parameters, family) \

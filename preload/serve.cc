@@ -131,29 +131,31 @@ long read_claimed(const Held& held, File* file, const Buffers& to,
   return got;
 }
 
-// The position is the kernel's. Perhaps it need not be: right after adoption
-// it may only have been in use. Counted once a description.
-void stay_in_kernel(const Held& held, bool cached, KernelUse& use) {
-  use.enter(*held);
+// Whether the caller's own call may move the position: it is in the kernel, and
+// stays there until `use` is over. A cached file whose position has escaped is
+// counted once a description.
+bool leave_to_kernel(const Held& held, bool cached, KernelUse& use) {
+  if (!use.enter(*held)) return false;
   if (cached && position::is_shared(held->position.load()) &&
       !held->escape_counted.exchange(true)) {
     engine::count_refusal(Reason::kEscaped);
   }
+  return true;
 }
 
+// The position may be moving, or come back between two looks: look again.
 long read_next_anew(int fd, const Buffers& to, KernelUse& use) {
   Held held(fd);
-  if (!held) return kPass;
-  File* file = adoption::obtain(held);
-  if (file == nullptr) {
-    stay_in_kernel(held, false, use);
-    return kPass;
+  while (held && held.here()) {
+    File* file = adoption::obtain(held);
+    if (file != nullptr) {
+      position::make_private_if_idle(held);
+      const Claim claim = position::claim(*held, to.total, cache::size(*file));
+      if (claim.ok) return read_claimed(held, file, to, claim, 0);
+    }
+    if (leave_to_kernel(held, file != nullptr, use)) break;
+    position::wait_while_moving(*held);
   }
-  position::make_private_if_idle(held);
-  const Claim claim =
-      position::claim(*held, to.total, cache::size(*file));
-  if (claim.ok) return read_claimed(held, file, to, claim, 0);
-  stay_in_kernel(held, true, use);
   return kPass;
 }
 

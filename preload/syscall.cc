@@ -20,6 +20,7 @@
 #include <cstring>
 
 #include "core/cache.h"
+#include "preload/open.h"
 #include "preload/exit.h"
 #include "preload/fd_table.h"
 #include "preload/process.h"
@@ -120,16 +121,12 @@ int open_flags(const Call& s) {
   }
 }
 
-// Stopped by our own lease only because of O_NONBLOCK: once more (open.cc).
 long on_open(const Call& s) {
+  const int before = errno;
   long fd = s.make();
   if (fd < 0 && errno != EWOULDBLOCK) return fd;
   const int flags = open_flags(s);
-  if (fd < 0 && (flags & O_NONBLOCK) != 0) {
-    const bool settled = engine::settle_breaks();
-    errno = EWOULDBLOCK;
-    if (settled) fd = s.make();
-  }
+  if (fd < 0) fd = persist(before, flags, [&] { return narrow(s.make()); });
   if (fd >= 0) fd_opened(narrow(fd), flags);
   return fd;
 }

@@ -3,8 +3,9 @@
 //
 // sendfile, splice and copy_file_range without an offset move the position of
 // the descriptor they read from; with one they leave it alone. A descriptor in
-// an SCM_RIGHTS message takes its description to another process. Each makes
-// the position the kernel's before the call.
+// an SCM_RIGHTS message takes its description to another process, which may set
+// O_DIRECT on it. Each makes the position the kernel's before the call, the
+// last the whole description.
 //
 // Not seen: io_uring requests of the program at the current position, and
 // pidfd_getfd(2) by another process. aio_read takes an offset and is no matter.
@@ -26,6 +27,7 @@ void share_rights(const cmsghdr& head) {
     int fd;
     std::memcpy(&fd, CMSG_DATA(&head) + i * sizeof(int), sizeof fd);
     share_position(fd);
+    give_to_kernel(fd);
   }
 }
 

@@ -163,6 +163,7 @@ void run_copy(World& w) {
 // any descriptor of the file is closed, ours or a library's.
 void run_lock(World& w) {
   int fd = w.any_fd(), error;
+  if (fd >= 0 && !w.private_file(fd)) return;
   struct flock l = {};
   l.l_type = w.pick({short(F_RDLCK), short(F_WRLCK), short(F_UNLCK)});
   l.l_whence = w.pick({short(SEEK_SET), short(SEEK_CUR), short(SEEK_END)});
@@ -177,6 +178,7 @@ void run_lock(World& w) {
 
 void run_flock(World& w) {
   int fd = w.any_fd(), error;
+  if (fd >= 0 && !w.private_file(fd)) return;
   int how = w.pick({LOCK_SH, LOCK_EX, LOCK_UN}) | LOCK_NB;
   long got = DIFF_CALL(error, flock(fd, how));
   say(w, "flock(%d, %d) %s", fd, how, result(got, error).c_str());

@@ -191,6 +191,7 @@ void run_vfork(World& w) {
 // What a child sees of the record locks of its parent.
 void run_getlk(World& w) {
   int fd = w.file_fd();
+  if (!w.private_file(fd)) return;
   pid_t pid = fork();
   if (pid == 0) {
     struct flock l = {};

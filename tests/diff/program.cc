@@ -52,10 +52,10 @@ void make_files(World& w) {
 
 void park_numbers() {
   for (int fd = kParkedFirst; fd <= kParkedLast; ++fd) {
-    int null = open("/dev/null", O_RDONLY);
-    if (null != fd) {
-      dup2(null, fd);
-      if (null > kParkedLast) close(null);
+    int parked = open("parked", O_RDONLY | O_CREAT, 0600);
+    if (parked != fd) {
+      dup2(parked, fd);
+      if (parked > kParkedLast) close(parked);
     }
   }
 }

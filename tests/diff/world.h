@@ -22,8 +22,8 @@ namespace diff {
 inline constexpr int kErrnoMark = 77;  // errno before every call
 inline constexpr size_t kBufferBytes = 4 << 20;
 inline constexpr size_t kCanaryBytes = 64;  // never to be written
-inline constexpr int kParkedFirst = 3;      // 3..9 are /dev/null, so that
-inline constexpr int kParkedLast = 9;       // `<&9` works in any shell
+inline constexpr int kParkedFirst = 3;      // 3..9 are an empty file, so
+inline constexpr int kParkedLast = 9;       // that any shell can do <&9
 inline constexpr int kFirstKept = 150;      // names of mapped files
 
 struct Mapping {
@@ -64,6 +64,7 @@ struct World {
   off_t size_of(int fd);  // by the raw call
   off_t any_offset(off_t size);
   size_t any_length();
+  bool private_file(int fd);        // no other process of the machine has it
   bool under_stream(int fd) const;  // closing it would be the program's fault
   void forget(int fd);
   void add(int fd);

@@ -29,6 +29,31 @@ static void from_descriptor(void) {
   close(fd);
 }
 
+/* A number that libc closed and that comes back as a pipe's is no file's. */
+static int is_pipe_now(int number) {
+  int ends[2];
+  if (pipe(ends) != 0 || ends[0] != number) return 0;
+  errno = 0;
+  int good = pread(number, got, 100, 70000) == -1 && errno == ESPIPE;
+  close(ends[0]);
+  close(ends[1]);
+  return good;
+}
+
+static void closed_by_libc(void) {
+  int fd = open("a", O_RDONLY);
+  CHECK(preads(fd, 5000, 70000, 0) && fclose(fdopen(fd, "r")) == 0);
+  CHECK(is_pipe_now(fd));
+  CHECK(open("a", O_RDONLY) == fd && preads(fd, 5000, 70000, 0));
+  FILE* f = fdopen(fd, "r");
+  CHECK(freopen("absent", "r", f) == NULL && is_pipe_now(fd));
+  /* Replaced inside libc by another file. */
+  CHECK(open("a", O_RDONLY) == fd && preads(fd, 5000, 70000, 0));
+  f = freopen("b", "r", fdopen(fd, "r"));
+  CHECK(f && fileno(f) == fd && preads(fd, 5000, 70000, 7));
+  CHECK(fclose(f) == 0);
+}
+
 static void opened_by_libc(void) {
   int fd = open("a", O_RDONLY);
   CHECK(reads(fd, 10, 0, 0) && preads(fd, 5000, 70000, 0));
@@ -83,6 +108,7 @@ int main(void) {
   make_file("a", 1 << 20, 0);
   make_file("b", 1 << 20, 7);
   from_descriptor();
+  closed_by_libc();
   opened_by_libc();
   without_descriptor();
   directories();

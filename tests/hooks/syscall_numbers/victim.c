@@ -95,6 +95,18 @@ static void processes(void) {
   pid_t pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0L, 0L, 0L, 0L);
   if (pid == 0) _exit(!reads(other, 50, 100, 7));
   CHECK(wait_for(pid) == 0 && reads(other, 10, 150, 7));
+  /* All five arguments arrive: the last two in the order of the CPU. */
+  pid_t parents = 0;
+  static pid_t childs;
+#if defined(__x86_64__)
+  pid = (pid_t)syscall(SYS_clone, SIGCHLD | CLONE_PARENT_SETTID |
+                       CLONE_CHILD_SETTID, 0L, &parents, &childs, 0L);
+#else
+  pid = (pid_t)syscall(SYS_clone, SIGCHLD | CLONE_PARENT_SETTID |
+                       CLONE_CHILD_SETTID, 0L, &parents, 0L, &childs);
+#endif
+  if (pid == 0) _exit(childs != getpid());
+  CHECK(wait_for(pid) == 0 && parents == pid);
   int third = open("b", O_RDONLY);
   CHECK(reads(third, 100, 0, 7));
   struct clone_args args = {.exit_signal = SIGCHLD};

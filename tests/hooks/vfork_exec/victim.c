@@ -55,8 +55,8 @@ static void replaced(void) {
 }
 
 /* The child closes everything and opens another file under the old number. */
-static void reused(void) {
-  int fd = open("data", O_RDONLY);
+static void reused(int flags) {
+  int fd = open("data", O_RDONLY | flags);
   CHECK(reads(fd, 300, 0, 0));
   pid_t pid = vfork();
   if (pid == 0) {
@@ -93,7 +93,8 @@ int main(int argc, char** argv) {
   make_file("other", 1 << 20, 7);
   inherited();
   replaced();
-  reused();
+  reused(0);
+  reused(O_CLOEXEC);
   failing();
   return verdict();
 }
