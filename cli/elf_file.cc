@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+// The file is whatever the user named: every offset in it is only ever used to
+// ask pread(2), which gives nothing beyond the end, and every count is capped.
 #include "cli/elf_file.h"
 
 #include <elf.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+// The command finds its library relative to itself, so that a package unpacked
+// anywhere, and a build tree, work without being configured.
 #include "cli/library.h"
 
 #include <unistd.h>

@@ -36,6 +36,8 @@ bool split(const char* variable, Entry& entry) {
   return entry.name == "RACACHE" || entry.name.starts_with(kPrefix);
 }
 
+// Names are not terminated; printable() wants them so. What does not fit is
+// not shown anyway.
 void append_name(std::string_view name, Message& out) {
   TextBuffer<64> copy;
   copy.append(name.data(), name.size());
@@ -67,6 +69,7 @@ size_t find_row(std::string_view name) {
   return i;
 }
 
+// The loop over the environment is outside, so this is all that remembers.
 using Seen = uint32_t;  // bit i: row i has had its value
 static_assert(options::kRows <= 32);
 
@@ -122,6 +125,7 @@ void copy_strings(Config& config) {
   }
 }
 
+// Evaluated per open file, not per read: the list is walked as it stands.
 bool any_matches_path(const char* list, const char* path) {
   std::string_view rest = list;
   for (;;) {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+// One loop with one place to go back to. A position in the pattern is a byte;
+// one in the text as well, but '?' and sets take a whole UTF-8 character.
 #include "core/glob.h"
 
 namespace racache {

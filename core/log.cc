@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT
+// Three words of state: what descriptor 2 was at start, the level, and how many
+// lines were written. No lock: a line is one system call, and two lines that
+// come at once may come in either order.
 #include "core/log.h"
 
 #include <sys/stat.h>
@@ -29,6 +32,7 @@ OpenFileId identify(int fd) {
   return {true, st.st_dev, st.st_ino};
 }
 
+// iovec's pointer is not const, though writev(2) only reads.
 iovec piece(const char* s, size_t n) { return {const_cast<char*>(s), n}; }
 
 }  // namespace

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+// Strict on purpose: no signs, no spaces, no fractions. A value that is almost
+// right is reported rather than guessed at.
 #include "core/option_parse.h"
 
 namespace racache::options {
@@ -10,6 +12,7 @@ struct Unit {
 };
 constexpr Unit kUnits[] = {{'G', 'g', 30}, {'M', 'm', 20}, {'K', 'k', 10}};
 
+// 0: not a unit, so the value is in bytes.
 unsigned unit_shift(char c) {
   for (const Unit& unit : kUnits) {
     if (c == unit.upper || c == unit.lower) return unit.shift;
@@ -45,6 +48,7 @@ bool parse_bytes(std::string_view value, uint64_t& out) {
   const unsigned shift = unit_shift(value.back());
   if (shift != 0) value.remove_suffix(1);
   uint64_t n;
+  // The range excludes what the shift would push out at the top.
   if (!parse_range(value, 0, ~uint64_t{0} >> shift, n)) return false;
   out = n << shift;
   return true;

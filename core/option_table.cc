@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT
+// The rows stand at the end. Above them the parsers and printers they name: as
+// templates over the field where a kind of value is shared, as functions where
+// an option has rules of its own. Parsing what was printed gives the same.
 #include "core/option_table.h"
 
 #include <cstring>
@@ -34,6 +37,7 @@ constexpr Word<LogLevel> kLogWords[] = {{"error", LogLevel::kError},
                                         {"info", LogLevel::kInfo},
                                         {"debug", LogLevel::kDebug}};
 
+// A word of a list, exactly.
 template <auto kField, const auto& kWords>
 bool parse_word(Config& config, const char* value) {
   for (const auto& word : kWords) {
@@ -57,6 +61,7 @@ bool parse_flag(Config& config, const char* value) {
   return parse_switch(value, config.*kField);
 }
 
+// The bounds fit the field's type, so the cast loses nothing.
 template <auto kField, uint64_t kLow, uint64_t kHigh>
 bool parse_count(Config& config, const char* value) {
   uint64_t n;
@@ -88,6 +93,8 @@ void print_auto(const Config& config, Text& out) {
   }
 }
 
+// Any string is a list of globs; the pointer is into the environment until the
+// loader copies it.
 template <const char* Config::*kField>
 bool parse_string(Config& config, const char* value) {
   config.*kField = value;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT
+// The signals are held back by the thread's own mask and taken back from its
+// own queue, so neither handlers nor dispositions of the process are touched,
+// and other threads notice nothing.
 #include "core/quiet_write.h"
 
 #include <cerrno>

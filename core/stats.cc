@@ -27,6 +27,8 @@ size_t room_for(const Config& config) {
   return (64 << 10) + 6 * strings;
 }
 
+// From the kernel: at exit the stack may be a small signal stack, and the heap
+// may be locked by the thread that is being left behind.
 class Buffer {
  public:
   explicit Buffer(size_t size)
@@ -97,6 +99,7 @@ long write_file(const char* path, const char* data, size_t size) {
   return err;
 }
 
+// Through the log: silent when standard error is not ours.
 void report(const char* path, int err) {
   TextBuffer<512> m;
   m << "statistics not written to ";
@@ -114,6 +117,8 @@ void write_to_path(const Snapshot& s, const Config& config, const Text& text,
   if (err != 0) report(path.c_str(), static_cast<int>(-err));
 }
 
+// The program's name is any file name: as part of ours it must not lead to
+// another directory.
 void append_program(const char* program, Text& out) {
   for (; *program != 0; ++program) {
     const auto c = static_cast<unsigned char>(*program);

@@ -7,6 +7,8 @@ namespace racache::stats {
 namespace {
 
 // Writes the members of objects and arrays, with the commas between them.
+// Knows no types and no nesting: `first_` is right because a container that
+// was closed is itself an element of the one around it.
 class Json {
  public:
   explicit Json(Text& out) : out_(out) {}
@@ -58,6 +60,8 @@ class Json {
   bool first_ = true;
 };
 
+// Each value as its variable would be written, so that a run can be repeated
+// from its statistics.
 void put_config(const Config& config, Json& json, Text& out) {
   json.open("config", '{');
   size_t rows;

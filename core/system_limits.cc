@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT
+// Above, parsers of strings; below, the few functions that read files. Only one
+// hierarchy can have the memory controller, so only that one is looked at: at
+// its usual place first, and through the mount table when it is not there.
 #include "core/system_limits.h"
 
 #include <fcntl.h>

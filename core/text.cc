@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+// Every append goes through put(), the one place that writes to the buffer and
+// knows its size; everything else is arithmetic on numbers and characters.
 #include "core/text.h"
 
 #include <cerrno>
@@ -19,6 +21,8 @@ constexpr SecondByte second_byte(unsigned char first) {
   return {0x80, 0xbf};
 }
 
+// By its first byte; 0 for those that begin no character (continuations, and
+// 0xc0, 0xc1, 0xf5 and up, which only overlong or too large ones would need).
 constexpr unsigned sequence_length(unsigned char first) {
   if (first < 0x80) return 1;
   if (first >= 0xc2 && first <= 0xdf) return 2;
@@ -27,6 +31,7 @@ constexpr unsigned sequence_length(unsigned char first) {
   return 0;
 }
 
+// Of a well-formed character.
 uint32_t code_point(const char* s, unsigned length) {
   const auto* u = reinterpret_cast<const unsigned char*>(s);
   if (length == 1) return u[0];
@@ -84,9 +89,8 @@ unsigned utf8_length(const char* s, size_t left) {
 
 void Text::put(const char* s, size_t n) {
   wanted_ += n;
-  // After a first cut nothing more is added: a gap would read as if nothing
-  // were missing.
-  if (room_ == 0 || wanted_ - n != size_) return;
+  if (room_ == 0) return;
+  // A cut fills the buffer, so nothing is ever added behind the gap.
   const size_t left = room_ - 1 - size_;
   if (n > left) n = left;
   if (n == 0) return;
@@ -122,6 +126,7 @@ void Text::put_escaped(const char* s, size_t n) {
   }
 }
 
+// Numbers pass here too, but digits need no escape.
 Text& Text::append(const char* s, size_t n) {
   if (quoting_) {
     put_escaped(s, n);
@@ -167,6 +172,7 @@ Text& Text::fixed(double value, unsigned decimals) {
   }
   if (value > 1e15) value = 1e15;
   if (decimals > 9) decimals = 9;
+  // 10^15 and 10^9 keep both parts below 2^64, and the whole one exact.
   const uint64_t scale = kPowersOfTen[decimals];
   auto whole = static_cast<uint64_t>(value);
   auto part = static_cast<uint64_t>(
@@ -203,6 +209,7 @@ Text& Text::human_bytes(uint64_t bytes) {
 
 Text& Text::printable(const char* s, size_t max) {
   if (s == nullptr) s = "(null)";
+  // Not strlen: the value of a variable may be 128 KiB, of which 40 are shown.
   const size_t n = strnlen(s, max + 1);
   const size_t keep = n <= max ? n : (max > 3 ? max - 3 : 0);
   for (size_t i = 0; i < keep;) {

@@ -18,14 +18,15 @@ namespace {
 void before_exec() { share_positions(Share::kInheritable); }
 
 // The number of arguments up to the null pointer, `first` included.
-size_t count_arguments(const char* first, va_list list) {
+size_t count_arguments(const char* first, va_list& list) {
   size_t count = first != nullptr;
   while (count != 0 && va_arg(list, const char*) != nullptr) ++count;
   return count;
 }
 
-// Fills argv[0..count] and leaves `list` behind the null pointer.
-void collect_arguments(const char* first, va_list list, char** argv,
+// Fills argv[0..count] and leaves `list` behind the null pointer (by reference:
+// on some architectures a va_list is passed by value).
+void collect_arguments(const char* first, va_list& list, char** argv,
                        size_t count) {
   argv[0] = const_cast<char*>(first);
   for (size_t i = 1; i <= count; ++i) argv[i] = va_arg(list, char*);
@@ -35,14 +36,14 @@ void collect_arguments(const char* first, va_list list, char** argv,
 
 // Declares argv from the arguments `first, ...` of the function it stands in,
 // and leaves `rest` open behind them.
-#define RACACHE_COLLECT(first)                                  \
-  va_list rest;                                                 \
-  va_start(rest, first);                                        \
-  const size_t count = count_arguments(first, rest);            \
-  va_end(rest);                                                 \
-  auto** argv = static_cast<char**>(                            \
-      __builtin_alloca((count + 1) * sizeof(char*)));           \
-  va_start(rest, first);                                        \
+#define RACACHE_COLLECT(first)                                            \
+  va_list rest;                                                           \
+  va_start(rest, first);                                                  \
+  const size_t count = count_arguments(first, rest);                      \
+  va_end(rest);                                                           \
+  auto** argv =                                                           \
+      static_cast<char**>(__builtin_alloca((count + 1) * sizeof(char*))); \
+  va_start(rest, first);                                                  \
   collect_arguments(first, rest, argv, count)
 
 namespace hook {

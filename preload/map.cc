@@ -12,8 +12,8 @@ namespace raw {
 
 void* mmap(void* address, size_t length, int protection, int flags, int fd,
            off_t offset) {
-  return reinterpret_cast<void*>(with_errno(sys::invoke(
-      SYS_mmap, address, length, protection, flags, fd, offset)));
+  return reinterpret_cast<void*>(with_errno(
+      sys::invoke(SYS_mmap, address, length, protection, flags, fd, offset)));
 }
 
 int munmap(void* address, size_t length) {

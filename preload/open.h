@@ -18,12 +18,11 @@ namespace racache::preload {
 // only needs a moment. errno is the program's if it succeeds in the end.
 template <class Call>
 int persist(int before, int flags, const Call& call) {
+  const bool breaks =
+      (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0;
+  const int most = breaks && (flags & O_NONBLOCK) != 0 ? 50 : 0;
   int fd = call();
-  const bool breaks = (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0;
-  if (RACACHE_LIKELY(fd >= 0 || !breaks || (flags & O_NONBLOCK) == 0)) {
-    return fd;
-  }
-  for (int tries = 0; fd < 0 && errno == EWOULDBLOCK && tries < 50; ++tries) {
+  for (int tries = 0; fd < 0 && errno == EWOULDBLOCK && tries < most; ++tries) {
     if (tries != 0 || !engine::settle_breaks()) {
       const timespec nap{0, 1'000'000};
       sys::invoke(SYS_nanosleep, &nap, 0L);

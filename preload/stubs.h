@@ -4,5 +4,5 @@
 
 // System call numbers below this may be routed: one byte each.
 #define RACACHE_ROUTES 512
-#define RACACHE_ROUTE_BODY 1   /* racache_routed_syscall makes it */
-#define RACACHE_ROUTE_CLONE 2  /* racache_before_clone, then the real one */
+#define RACACHE_ROUTE_BODY 1  /* racache_routed_syscall makes it */
+#define RACACHE_ROUTE_CLONE 2 /* racache_before_clone, then the real one */

@@ -20,9 +20,9 @@
 #include <cstring>
 
 #include "core/cache.h"
-#include "preload/open.h"
 #include "preload/exit.h"
 #include "preload/fd_table.h"
+#include "preload/open.h"
 #include "preload/process.h"
 #include "preload/real.h"
 #include "preload/serve.h"
@@ -63,9 +63,10 @@ long on_read(const Call& s) {
   if (!tracked(s.fd())) return s.make();
   serve::KernelUse use;
   iovec storage;
-  const auto to = serve::one_buffer(pointer<void>(s.b),
-                                    static_cast<size_t>(s.c), storage);
-  if (s.number == SYS_pread64) return served(s, serve::read_at(s.fd(), to, s.d));
+  const auto to =
+      serve::one_buffer(pointer<void>(s.b), static_cast<size_t>(s.c), storage);
+  if (s.number == SYS_pread64)
+    return served(s, serve::read_at(s.fd(), to, s.d));
   return served(s, serve::read_next(s.fd(), to, use));
 }
 
@@ -77,8 +78,8 @@ long on_read_vector(const Call& s) {
   const bool next =
       s.number == SYS_readv || (s.number == SYS_preadv2 && s.d == -1);
   serve::KernelUse use;
-  serve::Buffers to = serve::many_buffers(pointer<const iovec>(s.b),
-                                          narrow(s.c));
+  serve::Buffers to =
+      serve::many_buffers(pointer<const iovec>(s.b), narrow(s.c));
   if (flags) to.iov = nullptr;
   return served(s, next ? serve::read_next(s.fd(), to, use)
                         : serve::read_at(s.fd(), to, s.d));
@@ -113,11 +114,15 @@ long on_advise(const Call& s) {
 int open_flags(const Call& s) {
   switch (s.number) {
 #ifdef SYS_open
-    case SYS_open: return narrow(s.b);
-    case SYS_creat: return O_WRONLY;
+    case SYS_open:
+      return narrow(s.b);
+    case SYS_creat:
+      return O_WRONLY;
 #endif
-    case SYS_openat: return narrow(s.c);
-    default: return static_cast<int>(pointer<open_how>(s.c)->flags);
+    case SYS_openat:
+      return narrow(s.c);
+    default:
+      return static_cast<int>(pointer<open_how>(s.c)->flags);
   }
 }
 
@@ -235,45 +240,26 @@ struct Route {
 };
 constexpr Route kRoutes[] = {
 #ifdef SYS_open
-    {SYS_open, on_open},
-    {SYS_creat, on_open},
-    {SYS_dup2, on_duplicate},
-    {SYS_fork, nullptr},
-    {SYS_vfork, nullptr},
-    {SYS_epoll_wait, on_wait},
+    {SYS_open, on_open},           {SYS_creat, on_open},
+    {SYS_dup2, on_duplicate},      {SYS_fork, nullptr},
+    {SYS_vfork, nullptr},          {SYS_epoll_wait, on_wait},
 #endif
-    {SYS_openat, on_open},
-    {SYS_openat2, on_open},
-    {SYS_read, on_read},
-    {SYS_pread64, on_read},
-    {SYS_readv, on_read_vector},
-    {SYS_preadv, on_read_vector},
-    {SYS_preadv2, on_read_vector},
-    {SYS_lseek, on_seek},
-    {SYS_fadvise64, on_advise},
-    {SYS_readahead, on_advise},
-    {SYS_close, on_close},
-    {SYS_close_range, on_close_range},
-    {SYS_dup, on_duplicate},
-    {SYS_dup3, on_duplicate},
-    {SYS_fcntl, on_fcntl},
-    {SYS_sendfile, on_transfer},
-    {SYS_splice, on_transfer},
-    {SYS_copy_file_range, on_transfer},
-    {SYS_sendmsg, on_transfer},
-    {SYS_sendmmsg, on_transfer},
-    {SYS_clone, nullptr},
-    {SYS_clone3, nullptr},
-    {SYS_execve, on_process},
-    {SYS_execveat, on_process},
-    {SYS_exit, on_exit},
-    {SYS_exit_group, on_exit},
-    {SYS_unshare, on_process},
-    {SYS_epoll_pwait, on_wait},
-    {SYS_epoll_pwait2, on_wait},
-    {SYS_semop, on_wait},
-    {SYS_semtimedop, on_wait},
-    {SYS_rt_sigtimedwait, on_wait},
+    {SYS_openat, on_open},         {SYS_openat2, on_open},
+    {SYS_read, on_read},           {SYS_pread64, on_read},
+    {SYS_readv, on_read_vector},   {SYS_preadv, on_read_vector},
+    {SYS_preadv2, on_read_vector}, {SYS_lseek, on_seek},
+    {SYS_fadvise64, on_advise},    {SYS_readahead, on_advise},
+    {SYS_close, on_close},         {SYS_close_range, on_close_range},
+    {SYS_dup, on_duplicate},       {SYS_dup3, on_duplicate},
+    {SYS_fcntl, on_fcntl},         {SYS_sendfile, on_transfer},
+    {SYS_splice, on_transfer},     {SYS_copy_file_range, on_transfer},
+    {SYS_sendmsg, on_transfer},    {SYS_sendmmsg, on_transfer},
+    {SYS_clone, nullptr},          {SYS_clone3, nullptr},
+    {SYS_execve, on_process},      {SYS_execveat, on_process},
+    {SYS_exit, on_exit},           {SYS_exit_group, on_exit},
+    {SYS_unshare, on_process},     {SYS_epoll_pwait, on_wait},
+    {SYS_epoll_pwait2, on_wait},   {SYS_semop, on_wait},
+    {SYS_semtimedop, on_wait},     {SYS_rt_sigtimedwait, on_wait},
 };
 
 // The flags of a clone3: the first word of its arguments, 64 bytes or more.

@@ -223,12 +223,12 @@ void run_close(World& w) {
   close_one(w);
 }
 
-void run_close_range(World& w) {
+void close_some(World& w, int flags) {
   if (w.fds.empty()) return;
   int first = w.fds[w.below(w.fds.size())], last = first + int(w.below(3));
   while (last > first && w.under_stream(last)) --last;
   if (last == first + 2 && w.under_stream(first + 1)) last = first;
-  int flags = w.pick({0, 0, 4 /* CLOEXEC */, 2 /* UNSHARE */}), error;
+  int error;
   bool raw = w.chance(20);
   long got = DIFF_CALL(error, raw ? syscall(SYS_close_range, first, last, flags)
                                   : close_range(first, last, flags));
@@ -236,6 +236,14 @@ void run_close_range(World& w) {
   say(w, "close_range(%d, %d, %d) %s", first, last, flags,
       result(got, error).c_str());
 }
+
+void run_close_range(World& w) {
+  close_some(w, w.pick({0, 0, 4 /* CLOEXEC */}));
+}
+
+// Makes a table of its own if another task shares this one, which without
+// the library is never so; record locks stay behind with the old one.
+void run_unshare(World& w) { close_some(w, 2 /* UNSHARE */); }
 
 // Everything above a number: our own descriptors stay below it.
 void run_closefrom(World& w) {
@@ -289,6 +297,7 @@ constexpr Kind kKinds[] = {
     {"dup2", Class::kDescriptor, 4, run_duplicate_onto},
     {"close", Class::kDescriptor, 8, run_close},
     {"close_range", Class::kDescriptor, 1, run_close_range},
+    {"unshare", Class::kDescriptor, 1, run_unshare},
     {"closefrom", Class::kDescriptor, 1, run_closefrom},
     {"send", Class::kProcess, 1, run_send},
 };

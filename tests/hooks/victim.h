@@ -24,11 +24,17 @@ static inline unsigned char byte_at(uint64_t at, unsigned salt) {
 static inline void make_file(const char* path, size_t size, unsigned salt) {
   static unsigned char chunk[1 << 16];
   int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
-  if (fd < 0) { perror(path); exit(2); }
+  if (fd < 0) {
+    perror(path);
+    exit(2);
+  }
   for (size_t at = 0; at < size;) {
     size_t n = size - at < sizeof chunk ? size - at : sizeof chunk;
     for (size_t i = 0; i < n; ++i) chunk[i] = byte_at(at + i, salt);
-    if (write(fd, chunk, n) != (ssize_t)n) { perror(path); exit(2); }
+    if (write(fd, chunk, n) != (ssize_t)n) {
+      perror(path);
+      exit(2);
+    }
     at += n;
   }
   close(fd);
@@ -55,14 +61,14 @@ static inline int preads(int fd, size_t n, uint64_t at, unsigned salt) {
 }
 
 static int wrong_count;
-#define CHECK(what)                                                   \
-  do {                                                                \
-    if (!(what)) {                                                    \
-      int code_ = errno;                                              \
-      ++wrong_count;                                                  \
+#define CHECK(what)                                                      \
+  do {                                                                   \
+    if (!(what)) {                                                       \
+      int code_ = errno;                                                 \
+      ++wrong_count;                                                     \
       printf("line %d: wrong: %s (errno %d)\n", __LINE__, #what, code_); \
-      fflush(stdout);                                                 \
-    }                                                                 \
+      fflush(stdout);                                                    \
+    }                                                                    \
   } while (0)
 
 static inline int verdict(void) {

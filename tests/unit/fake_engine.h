@@ -16,6 +16,7 @@
 
 #include "core/engine.h"
 #include "core/epoch.h"
+#include "preload/faults.h"
 #include "preload/init.h"
 
 namespace fake {
@@ -152,6 +153,9 @@ void advise(File&, OpenStream&, int advice) {
 namespace preload {
 std::atomic<State> state_word{State::kReady};
 void turn_off() { state_word = State::kOff; }
+namespace faults {
+void arm() {}
+}  // namespace faults
 }  // namespace preload
 
 }  // namespace racache

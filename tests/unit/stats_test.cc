@@ -1,80 +1,24 @@
 // SPDX-License-Identifier: MIT
 // The statistics are how users judge the cache, and other programs parse them:
-// the JSON keys are a promise. They are written while the process is dying, to
-// a place that somebody else may have prepared, so refusals are tested too.
+// the JSON keys are a promise, and each must hold the counter of its name.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "core/stats.h"
 
 #include <doctest/doctest.h>
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#include <chrono>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <functional>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <string>
 
-#include "core/log.h"
+#include "tests/unit/stats_sample.h"
 
 using namespace racache;
+using namespace racache::test;
 using nlohmann::json;
-using std::string;
 
 namespace {
-
-// Every counter has another value, so that two that are mixed up show.
-Snapshot sample() {
-  Snapshot s{};
-  uint64_t n = 100;
-#define RACACHE_X(name) s.counters.name = ++n;
-  RACACHE_COUNTERS(RACACHE_X)
-#undef RACACHE_X
-  s.counters.hits = 900;
-  s.counters.misses = 100;
-  s.counters.device_bytes = 1 << 20;
-  s.counters.used_bytes = 1 << 19;
-  s.counters.wait_ns = 1500000000;
-  s.counters.verify_failures = 0;
-  for (unsigned i = 0; i < kOrders; ++i) {
-    s.counters.inserted_by_order[i] = 500 + i;
-    s.live_by_order[i] = 600 + i;
-  }
-  s.live_folios = 700;
-  s.kernel_files[static_cast<size_t>(Reason::kSmall)] = 5;
-  s.kernel_files[static_cast<size_t>(Reason::kNotOwner)] = 2;
-  s.memory_limit = 801;
-  s.memory_used = 802;
-  s.memory_metadata = 803;
-  s.memory_huge = 804;
-  s.io = "threads";
-  s.io_why = "io_uring: EPERM (seccomp?)";
-  s.top_count = 1;
-  strcpy(s.top[0].path, "/data/a.sst");
-  s.top[0].reads = 11;
-  s.top[0].hits = 10;
-  s.top[0].device_bytes = 12;
-  s.seconds = 1.25;
-  s.pid = 4321;
-  strcpy(s.program, "db_bench");
-  return s;
-}
-
-string text_of(const Snapshot& s, const Config& config = {}) {
-  static char room[1 << 20];
-  Text out(room, sizeof room);
-  const size_t length = stats::format_text(s, config, out);
-  CHECK(length == strlen(room));
-  CHECK_FALSE(out.truncated());
-  return room;
-}
 
 json json_of(const Snapshot& s, const Config& config = {}) {
   static char room[4 << 20];
@@ -106,61 +50,6 @@ size_t line_count(const string& s) {
   size_t n = 0;
   for (char c : s) n += c == '\n';
   return n;
-}
-
-bool has(const string& s, const char* part) {
-  INFO(s);
-  return s.find(part) != string::npos;
-}
-
-class Directory {
- public:
-  Directory() {
-    char name[] = "/tmp/racache-stats-XXXXXX";
-    path = mkdtemp(name);
-  }
-  ~Directory() { std::filesystem::remove_all(path); }
-  string file(const string& name) const { return path + "/" + name; }
-  string path;
-};
-
-string content(const string& path) {
-  std::ostringstream s;
-  s << std::ifstream(path).rdbuf();
-  return s.str();
-}
-
-Config to(StatsTarget target, const string& path) {
-  Config c;
-  c.stats = target;
-  c.stats_path = path.c_str();
-  return c;
-}
-
-// What `body` writes to a fresh descriptor 2.
-string stderr_of(const std::function<void()>& body) {
-  int ends[2];
-  REQUIRE(pipe(ends) == 0);
-  const pid_t pid = fork();
-  if (pid == 0) {
-    dup2(ends[1], 2);
-    close(ends[0]);
-    close(ends[1]);
-    log::init(LogLevel::kWarn);
-    body();
-    _exit(0);
-  }
-  close(ends[1]);
-  string out;
-  char buffer[4096];
-  for (ssize_t n; (n = read(ends[0], buffer, sizeof buffer)) > 0;) {
-    out.append(buffer, static_cast<size_t>(n));
-  }
-  close(ends[0]);
-  int status;
-  waitpid(pid, &status, 0);
-  CHECK(status == 0);
-  return out;
 }
 
 }  // namespace
@@ -366,143 +255,4 @@ TEST_CASE("path expansion") {
   TextBuffer<64> out;
   stats::expand_path("/t/%c", odd, out);
   CHECK(string(out.c_str()) == "/t/.._.._a_b");
-}
-
-TEST_CASE("to a file: created for the owner alone, replaced as a whole") {
-  Directory d;
-  const string path = d.file("s.%p.json");
-  stats::write(sample(), to(StatsTarget::kJson, path));
-  const string written = d.file("s.4321.json");
-  struct stat st;
-  REQUIRE(stat(written.c_str(), &st) == 0);
-  CHECK((st.st_mode & 077) == 0);
-  CHECK(json::parse(content(written))["pid"] == 4321);
-  std::ofstream(written, std::ios::app) << string(100000, 'x');
-  stats::write(sample(), to(StatsTarget::kJson, path));
-  CHECK(json::parse(content(written))["pid"] == 4321);
-  const string as_text = d.file("t");
-  stats::write(sample(), to(StatsTarget::kText, as_text));
-  CHECK(content(as_text) == text_of(sample()));
-}
-
-TEST_CASE("a file keeps its statistics whole with long values") {
-  Directory d;
-  const string path = d.file("long.json");
-  const string list(100000, '\x01');
-  Config config = to(StatsTarget::kJson, path);
-  config.include = config.exclude = config.programs = list.c_str();
-  stats::write(sample(), config);
-  CHECK(json::parse(content(path))["config"]["RACACHE_EXCLUDE"] == list);
-}
-
-TEST_CASE("refused: links, other names, FIFOs, directories, others' files") {
-  Directory d;
-  std::ofstream(d.file("victim")) << "precious";
-  auto attempt = [&](const string& path) {
-    return stderr_of(
-        [&] { stats::write(sample(), to(StatsTarget::kText, path)); });
-  };
-  std::filesystem::create_symlink(d.file("victim"), d.file("symlink"));
-  CHECK(has(attempt(d.file("symlink")), "not written to "));
-  std::filesystem::create_hard_link(d.file("victim"), d.file("hard"));
-  CHECK(has(attempt(d.file("hard")), ": EPERM\n"));
-  CHECK(content(d.file("victim")) == "precious");
-  REQUIRE(mkfifo(d.file("fifo").c_str(), 0600) == 0);
-  CHECK(has(attempt(d.file("fifo")), ": ENXIO\n"));
-  CHECK(has(attempt(d.path), ": EISDIR\n"));
-  CHECK(has(attempt(d.file("none/x")), ": ENOENT\n"));
-  CHECK(has(attempt("/dev/null"), ": EPERM\n"));
-  CHECK(has(attempt(d.file(string(5000, 'x'))), ": ENAMETOOLONG\n"));
-  if (geteuid() == 0) {
-    std::ofstream(d.file("theirs")) << "precious";
-    REQUIRE(chown(d.file("theirs").c_str(), 65534, 65534) == 0);
-    CHECK(has(attempt(d.file("theirs")), ": EPERM\n"));
-    CHECK(content(d.file("theirs")) == "precious");
-  }
-}
-
-TEST_CASE("a lock that somebody keeps does not hold up the exit") {
-  Directory d;
-  const string path = d.file("locked");
-  const int fd = open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
-  REQUIRE(flock(fd, LOCK_EX) == 0);
-  const auto begin = std::chrono::steady_clock::now();
-  const string said =
-      stderr_of([&] { stats::write(sample(), to(StatsTarget::kJson, path)); });
-  const std::chrono::duration<double> took =
-      std::chrono::steady_clock::now() - begin;
-  CHECK(took.count() < 5);
-  CHECK(has(said, ": EAGAIN\n"));
-  CHECK(content(path) == "");  // not half of one, half of the other
-  REQUIRE(flock(fd, LOCK_UN) == 0);
-  stats::write(sample(), to(StatsTarget::kJson, path));
-  CHECK(json::parse(content(path))["pid"] == 4321);
-  close(fd);
-}
-
-TEST_CASE("many processes with one path leave one whole file") {
-  Directory d;
-  const string path = d.file("shared.json");
-  for (int i = 0; i < 16; ++i) {
-    if (fork() != 0) continue;
-    Snapshot s = sample();
-    s.top_count = static_cast<unsigned>(i) % 10;  // so that lengths differ
-    for (int n = 0; n < 20; ++n) {
-      stats::write(s, to(StatsTarget::kJson, path));
-    }
-    _exit(0);
-  }
-  while (wait(nullptr) > 0) {
-  }
-  CHECK(json::accept(content(path)));
-}
-
-TEST_CASE("a file-size limit does not kill the program") {
-  Directory d;
-  const string path = d.file("limited");
-  const string said = stderr_of([&] {
-    const rlimit none{0, 0};
-    setrlimit(RLIMIT_FSIZE, &none);
-    stats::write(sample(), to(StatsTarget::kText, path));
-  });
-  CHECK(has(said, ": EFBIG\n"));
-}
-
-TEST_CASE("to stderr while it is ours, and not when nothing was cached") {
-  CHECK(stderr_of([] { stats::write(sample(), Config{}); }) ==
-        text_of(sample()));
-  CHECK(stderr_of([] { stats::write(Snapshot{}, Config{}); }) == "");
-  CHECK(stderr_of([] {
-          Snapshot refused_only{};
-          refused_only.kernel_files[static_cast<size_t>(Reason::kSmall)] = 9;
-          stats::write(refused_only, Config{});
-        }) == "");
-  CHECK(stderr_of([] {
-          Snapshot adopted_only{};
-          adopted_only.counters.adopted = 1;
-          stats::write(adopted_only, Config{});
-        }) != "");
-  CHECK(stderr_of([] { stats::write(sample(), to(StatsTarget::kOff, "")); }) ==
-        "");
-  Directory d;
-  const string path = d.file("own");
-  stderr_of([&] {
-    close(2);
-    if (open(path.c_str(), O_CREAT | O_RDWR, 0600) != 2) _exit(1);
-    stats::write(sample(), Config{});
-  });
-  CHECK(content(path) == "");
-}
-
-TEST_CASE("a file is written although the low descriptors are closed") {
-  Directory d;
-  const string path = d.file("low");
-  stderr_of([&] {
-    close(0);
-    close(1);
-    close(2);
-    stats::write(sample(), to(StatsTarget::kText, path));
-    if (fcntl(0, F_GETFD) != -1 || fcntl(3, F_GETFD) != -1) _exit(1);
-  });
-  CHECK(content(path) == text_of(sample()));
 }

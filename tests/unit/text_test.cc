@@ -158,6 +158,11 @@ TEST_CASE("printable hides what could play tricks, and abbreviates") {
   CHECK(printable("a\xe2\x80\xae"
                   "cod.exe",
                   40) == "a?cod.exe");  // turns text
+  for (const char* unseen :
+       {"\xd8\x9c", "\xe2\x80\x8e", "\xe2\x80\x8f", "\xe2\x80\xa8",
+        "\xe2\x81\xa6", "\xe2\x81\xa9", "\xef\xbb\xbf"}) {
+    CHECK(printable(unseen, 40) == "?");
+  }
   CHECK(printable(std::string(10240, 'a').c_str(), 10) == "aaaaaaa...");
   CHECK(printable("1234567890", 10) == "1234567890");
   // Not cut in the middle of a character.

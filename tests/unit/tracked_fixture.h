@@ -19,8 +19,8 @@ namespace tracked_test {
 
 using namespace racache::preload;
 
-// Raw, where descriptors race on purpose: ThreadSanitizer watches libc's.
-inline void close_raw(int fd) { racache::sys::invoke(SYS_close, fd); }
+// Raw, because descriptors race here on purpose and ThreadSanitizer watches
+// libc's calls for just that.
 inline ssize_t pread_raw(int fd, void* buffer, size_t count, off_t offset) {
   return ::syscall(SYS_pread64, fd, buffer, count, offset);
 }
@@ -47,16 +47,17 @@ struct TestFile {
 };
 
 inline int open_tracked(const std::string& path, int flags = O_RDONLY) {
-  const int fd = ::open(path.c_str(), flags | O_CLOEXEC);
+  const int fd = static_cast<int>(
+      ::syscall(SYS_openat, AT_FDCWD, path.c_str(), flags | O_CLOEXEC, 0));
   fd_opened(fd, flags);
   return fd;
 }
 inline void close_tracked(int fd) {
   fd_closing(fd);
-  close_raw(fd);
+  ::syscall(SYS_close, fd);
 }
 inline int dup_tracked(int fd) {
-  const int copy = ::dup(fd);
+  const int copy = static_cast<int>(::syscall(SYS_dup, fd));
   fd_duplicated(fd, copy);
   return copy;
 }

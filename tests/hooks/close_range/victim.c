@@ -21,9 +21,12 @@ static void* reader(void* seed) {
     x = x * 6364136223846793005u + 1442695040888963407u;
     uint64_t at = (x >> 33) % (kSize - sizeof got);
     ssize_t n = pread(kFirst + (x >> 20) % kCount, got, sizeof got, at);
-    if (n < 0) { if (errno != EBADF) atomic_store(&mixed, errno); continue; }
-    if (n != sizeof got || (!same_bytes(got, n, at, 0) &&
-                            !same_bytes(got, n, at, 7))) {
+    if (n < 0) {
+      if (errno != EBADF) atomic_store(&mixed, errno);
+      continue;
+    }
+    if (n != sizeof got ||
+        (!same_bytes(got, n, at, 0) && !same_bytes(got, n, at, 7))) {
       atomic_store(&mixed, -1);
     }
     atomic_fetch_add(&served, 1);
@@ -40,7 +43,8 @@ static void close_all(int how) {
   if (how == 0) close_range(kFirst, kFirst + kCount - 1, 0);
   if (how == 1) close_range(3, ~0u, 0);
   if (how == 2) closefrom(3);
-  if (how == 3) for (int i = 3; i < 64; ++i) syscall(SYS_close, i);
+  if (how == 3)
+    for (int i = 3; i < 64; ++i) syscall(SYS_close, i);
 }
 
 int main(void) {

@@ -10,12 +10,20 @@ enum { kSize = 300001 };
 
 static int duplicate(int how, int fd) {
   switch (how) {
-    case 0: return dup(fd);
-    case 1: return dup2(fd, 60);
-    case 2: return dup3(fd, 61, O_CLOEXEC);
-    case 3: return fcntl(fd, F_DUPFD, 70);
-    case 4: return fcntl(fd, F_DUPFD_CLOEXEC, 80);
-    default: { int taken = open("b", O_RDONLY); return dup2(fd, taken); }
+    case 0:
+      return dup(fd);
+    case 1:
+      return dup2(fd, 60);
+    case 2:
+      return dup3(fd, 61, O_CLOEXEC);
+    case 3:
+      return fcntl(fd, F_DUPFD, 70);
+    case 4:
+      return fcntl(fd, F_DUPFD_CLOEXEC, 80);
+    default: {
+      int taken = open("b", O_RDONLY);
+      return dup2(fd, taken);
+    }
   }
 }
 
@@ -49,7 +57,8 @@ static void vectors(void) {
   CHECK(preadv2(twin, parts, 3, -1, 0) == 300 && same_bytes(x, 300, 300, 0));
   CHECK(preadv2(fd, parts, 1, 9, 0) == 10 && same_bytes(x, 10, 9, 0));
   CHECK(lseek(fd, 0, SEEK_CUR) == 600);
-  close(fd); close(twin);
+  close(fd);
+  close(twin);
 }
 
 static void seeks(void) {

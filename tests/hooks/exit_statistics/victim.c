@@ -39,13 +39,13 @@ static void leave(const char* how) {
     pid_t pid = vfork();
     if (pid == 0) _exit(0);
     waitpid(pid, &status, 0);
-    int fd = open("data", O_RDONLY);  /* counted: nothing is written yet */
+    int fd = open("data", O_RDONLY); /* counted: nothing is written yet */
     for (int i = 0; i < 500; ++i) CHECK(preads(fd, 100, i, 0));
   }
   if (!strcmp(how, "fork")) {
     int status;
     pid_t pid = fork();
-    if (pid == 0) _exit(0);  /* has cached nothing: says nothing */
+    if (pid == 0) _exit(0); /* has cached nothing: says nothing */
     waitpid(pid, &status, 0);
   }
   /* else a return from main */

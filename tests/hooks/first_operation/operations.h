@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Every interposed call once, each written so that it can be the very first
  * thing that a process does: no stdio before it, no set-up by another call. It
- * returns a number that depends on what the call did (results, errno, bytes). */
+ * returns a number that depends on what the call did (results, errno, bytes).
+ */
 #pragma once
 
 #include "../victim.h"
@@ -39,7 +40,9 @@ static unsigned opened(int fd) {
 /* Descriptor 0 is the data file: see the runner. */
 static char got[4096];
 static struct iovec two[2] = {{got, 100}, {got + 100, 200}};
-#define GOT(call) long n_ = (call); return outcome(n_, got, n_ > 0 ? (size_t)n_ : 0)
+#define GOT(call)   \
+  long n_ = (call); \
+  return outcome(n_, got, n_ > 0 ? (size_t)n_ : 0)
 #define RESULT(call) return outcome((call), NULL, 0)
 
 static unsigned ended(pid_t pid) {
@@ -49,7 +52,10 @@ static unsigned ended(pid_t pid) {
 }
 static unsigned exits(void (*body)(void)) {
   pid_t pid = fork();
-  if (pid == 0) { body(); _exit(99); }
+  if (pid == 0) {
+    body();
+    _exit(99);
+  }
   return ended(pid);
 }
 static char* kTrue[] = {(char*)"/bin/true", NULL};
@@ -70,8 +76,12 @@ static void by_fexecve(void) {
   fexecve(open(kTrue[0], O_RDONLY), kTrue, environ);
 }
 static void by_execveat(void) { execveat(-1, kTrue[0], kTrue, environ, 0); }
-static int nothing(void* argument) { (void)argument; return 7; }
+static int nothing(void* argument) {
+  (void)argument;
+  return 7;
+}
 
+// clang-format off
 #define OPERATIONS(X)                                                       \
   X(read, { GOT(read(0, got, 100)); })                                      \
   X(pread, { GOT(pread(0, got, 100, 70)); })                                \
@@ -175,11 +185,16 @@ static int nothing(void* argument) { (void)argument; return 7; }
   X(syscall_pid, { RESULT(syscall(SYS_getpid) == getpid()); })              \
   X(syscall_bad, { RESULT(syscall(9999)); })
 
+// clang-format on
+
 #define DEFINE(name, ...) static unsigned do_##name(void) __VA_ARGS__
 OPERATIONS(DEFINE)
 #undef DEFINE
 
-static const struct { const char* name; unsigned (*run)(void); } kOperations[] = {
+static const struct {
+  const char* name;
+  unsigned (*run)(void);
+} kOperations[] = {
 #define ROW(name, ...) {#name, do_##name},
     OPERATIONS(ROW)
 #undef ROW
@@ -194,7 +209,7 @@ static void run_named(const char* variable, const char* where) {
   for (char** e = environ; e && *e; ++e) {
     if (!strncmp(*e, variable, length) && (*e)[length] == '=') {
       name = *e + length + 1;
-      **e = '_';  /* what the operation starts must not run it again */
+      **e = '_'; /* what the operation starts must not run it again */
     }
   }
   for (int i = 0; name && i < kOperationCount; ++i) {
@@ -207,7 +222,8 @@ static void run_named(const char* variable, const char* where) {
     for (const char* p = where; *p; ++p) line[n++] = *p;
     line[n++] = ' ';
     int d = 0;
-    do digits[d++] = (char)('0' + result % 10); while ((result /= 10) != 0);
+    do digits[d++] = (char)('0' + result % 10);
+    while ((result /= 10) != 0);
     while (d > 0) line[n++] = digits[--d];
     line[n++] = '\n';
     if (write(1, line, n) != (ssize_t)n) _exit(98);

@@ -6,12 +6,14 @@
 #include "operations.h"
 
 static void before_all(int argc, char** argv, char** envp) {
-  (void)argc; (void)argv;
+  (void)argc;
+  (void)argv;
   environ = envp;
   run_named("RUN_PREINIT", "preinit");
 }
-__attribute__((section(".preinit_array"), used)) static void (*const kFirst)(
-    int, char**, char**) = before_all;
+__attribute__((section(".preinit_array"),
+               used)) static void (*const kFirst)(int, char**,
+                                                  char**) = before_all;
 
 __attribute__((destructor(101))) static void after_all(void) {
   run_named("RUN_LAST", "last");
@@ -22,7 +24,10 @@ int main(int argc, char** argv) {
     for (int i = 0; i < kOperationCount; ++i) puts(kOperations[i].name);
     return 0;
   }
-  if (argc > 1) { make_file("data", 1 << 18, 0); return 0; }
+  if (argc > 1) {
+    make_file("data", 1 << 18, 0);
+    return 0;
+  }
   run_named("RUN_MAIN", "main");
   return 0;
 }

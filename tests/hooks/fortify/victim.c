@@ -12,17 +12,21 @@
 #error "this test is about the checking twins"
 #endif
 
-static volatile size_t wanted;  /* unknown to the compiler */
+static volatile size_t wanted; /* unknown to the compiler */
 static volatile int flags = O_RDONLY;
 
 /* Runs `body` in a child; how it ended. */
-#define ENDS_BY_ABORT(body)                                       \
-  ({                                                              \
-    pid_t pid_ = fork();                                          \
-    if (pid_ == 0) { quiet(); body; _exit(0); }                   \
-    int status_ = 0;                                              \
-    waitpid(pid_, &status_, 0);                                   \
-    WIFSIGNALED(status_) && WTERMSIG(status_) == SIGABRT;         \
+#define ENDS_BY_ABORT(body)                               \
+  ({                                                      \
+    pid_t pid_ = fork();                                  \
+    if (pid_ == 0) {                                      \
+      quiet();                                            \
+      body;                                               \
+      _exit(0);                                           \
+    }                                                     \
+    int status_ = 0;                                      \
+    waitpid(pid_, &status_, 0);                           \
+    WIFSIGNALED(status_) && WTERMSIG(status_) == SIGABRT; \
   })
 static void quiet(void) {
   struct rlimit none = {0, 0};

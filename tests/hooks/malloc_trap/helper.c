@@ -29,15 +29,26 @@ static void* take(size_t size, size_t align) {
   if (align < 16) align = 16;
   size_t need = ((size + 15) & ~(size_t)15) + align + 16;
   size_t at = __atomic_fetch_add(&used, need, __ATOMIC_RELAXED);
-  if (at + need > sizeof memory) { errno = ENOMEM; return NULL; }
+  if (at + need > sizeof memory) {
+    errno = ENOMEM;
+    return NULL;
+  }
   uintptr_t p = ((uintptr_t)memory + at + 16 + align - 1) & ~(align - 1);
   ((size_t*)p)[-1] = size;
   return (void*)p;
 }
 
-void* malloc(size_t size) { check("malloc"); return take(size, 16); }
-void free(void* p) { if (p) check("free"); }
-void* calloc(size_t n, size_t size) { check("calloc"); return take(n * size, 16); }
+void* malloc(size_t size) {
+  check("malloc");
+  return take(size, 16);
+}
+void free(void* p) {
+  if (p) check("free");
+}
+void* calloc(size_t n, size_t size) {
+  check("calloc");
+  return take(n * size, 16);
+}
 void* realloc(void* p, size_t size) {
   check("realloc");
   void* q = take(size, 16);

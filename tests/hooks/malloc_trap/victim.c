@@ -14,14 +14,20 @@
 #include <sys/wait.h>
 
 static __thread int spare;
-static __thread int* armed;  /* the allocator's flag of this thread */
+static __thread int* armed; /* the allocator's flag of this thread */
 
 static void find_flag(void) {
   int* flag = (int*)dlsym(RTLD_DEFAULT, "trap_armed");
   armed = flag ? flag : &spare;
 }
 
-#define INSIDE(call) ({ *armed = 1; __typeof__(call) r_ = (call); *armed = 0; r_; })
+#define INSIDE(call)              \
+  ({                              \
+    *armed = 1;                   \
+    __typeof__(call) r_ = (call); \
+    *armed = 0;                   \
+    r_;                           \
+  })
 
 static char got[1 << 16];
 
@@ -70,7 +76,7 @@ static void processes(void) {
   waitpid(pid, &status, 0);
   CHECK(WEXITSTATUS(status) == 3);
   pid = INSIDE(_Fork());
-  if (pid == 0) {  /* where malloc itself may be locked */
+  if (pid == 0) { /* where malloc itself may be locked */
     *armed = 1;
     int again = open("data", O_RDONLY);
     if (pread(fd, got, 5000, 70000) != 5000) _exit(1);

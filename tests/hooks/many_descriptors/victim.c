@@ -11,7 +11,10 @@ static int fds[kCount];
 static void open_all(void) {
   for (int i = 0; i < kCount; ++i) {
     fds[i] = open(i % 3 ? "a" : "b", O_RDONLY);
-    if (fds[i] < 0) { CHECK(fds[i] >= 0); return; }
+    if (fds[i] < 0) {
+      CHECK(fds[i] >= 0);
+      return;
+    }
   }
 }
 static unsigned salt(int i) { return i % 3 ? 0 : 7; }

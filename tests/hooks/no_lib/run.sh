@@ -5,9 +5,11 @@
 # leave text relocations to every start.
 set -u
 failed=0
-needed=$(readelf -d "$RACACHE_LIBRARY" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sort | tr '\n' ' ')
+needed=$(readelf -d "$RACACHE_LIBRARY" |
+  sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sort | tr '\n' ' ')
 case $needed in
-"libc.so.6 " | "ld-linux-x86-64.so.2 libc.so.6 " | "ld-linux-aarch64.so.1 libc.so.6 ") ;;
+"libc.so.6 ") ;;
+"ld-linux-x86-64.so.2 libc.so.6 " | "ld-linux-aarch64.so.1 libc.so.6 ") ;;
 *) echo "needs: $needed"; failed=1 ;;
 esac
 ldd "$RACACHE_LIBRARY" | grep -vE 'linux-vdso|libc\.so\.6|ld-linux' && failed=1

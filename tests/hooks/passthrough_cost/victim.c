@@ -43,21 +43,21 @@ static double lseek_ns(Lseek* f) {
   return (now_ns() - begin) / kCalls;
 }
 
-#define MEASURE(name, Type)                                              \
-  ({                                                                     \
-    static double extra_[kRounds];                                       \
-    Type* real_ = (Type*)dlsym(libc, #name);                             \
-    Type* bound_ = name;                                                 \
-    for (int i = 0; i < kRounds; ++i) {                                  \
-      double first_ = name##_ns(i & 1 ? real_ : bound_);                 \
-      double second_ = name##_ns(i & 1 ? bound_ : real_);                \
-      extra_[i] = i & 1 ? second_ - first_ : first_ - second_;           \
-    }                                                                    \
-    qsort(extra_, kRounds, sizeof(double), compare);                     \
-    printf("%s on a pipe: %+.1f ns (%s)\n", #name, extra_[kRounds / 2],  \
-           real_ == bound_ ? "libc's own" : "hooked");                   \
-    hooked += real_ != bound_;                                           \
-    extra_[kRounds / 2];                                                 \
+#define MEASURE(name, Type)                                             \
+  ({                                                                    \
+    static double extra_[kRounds];                                      \
+    Type* real_ = (Type*)dlsym(libc, #name);                            \
+    Type* bound_ = name;                                                \
+    for (int i = 0; i < kRounds; ++i) {                                 \
+      double first_ = name##_ns(i & 1 ? real_ : bound_);                \
+      double second_ = name##_ns(i & 1 ? bound_ : real_);               \
+      extra_[i] = i & 1 ? second_ - first_ : first_ - second_;          \
+    }                                                                   \
+    qsort(extra_, kRounds, sizeof(double), compare);                    \
+    printf("%s on a pipe: %+.1f ns (%s)\n", #name, extra_[kRounds / 2], \
+           real_ == bound_ ? "libc's own" : "hooked");                  \
+    hooked += real_ != bound_;                                          \
+    extra_[kRounds / 2];                                                \
   })
 
 int main(void) {

@@ -7,16 +7,16 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-struct Limit { const char* name; int resource; rlim_t value; };
+struct Limit {
+  const char* name;
+  int resource;
+  rlim_t value;
+};
 static const struct Limit kLimits[] = {
-    {"memlock", RLIMIT_MEMLOCK, 0},
-    {"nofile", RLIMIT_NOFILE, 32},
-    {"nofile-few", RLIMIT_NOFILE, 5},
-    {"as", RLIMIT_AS, 64 << 20},
-    {"data", RLIMIT_DATA, 16 << 20},
-    {"nproc", RLIMIT_NPROC, 1},
-    {"fsize", RLIMIT_FSIZE, 0},
-    {"stack", RLIMIT_STACK, 128 << 10},
+    {"memlock", RLIMIT_MEMLOCK, 0},   {"nofile", RLIMIT_NOFILE, 32},
+    {"nofile-few", RLIMIT_NOFILE, 5}, {"as", RLIMIT_AS, 64 << 20},
+    {"data", RLIMIT_DATA, 16 << 20},  {"nproc", RLIMIT_NPROC, 1},
+    {"fsize", RLIMIT_FSIZE, 0},       {"stack", RLIMIT_STACK, 128 << 10},
 };
 enum { kLimitCount = sizeof kLimits / sizeof kLimits[0] };
 
@@ -56,7 +56,7 @@ int main(int argc, char** argv) {
     child();
     return wrong_count != 0;
   }
-  close_range(3, ~0u, 0);  /* what the tests' starter left open */
+  close_range(3, ~0u, 0); /* what the tests' starter left open */
   make_file("data", 4 << 20, 0);
   for (int i = 0; i < kLimitCount; ++i) {
     int status = run(argv[0], &kLimits[i]);

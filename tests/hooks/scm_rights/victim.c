@@ -11,7 +11,10 @@ static int line[2];
 struct Carrier {
   char data;
   struct iovec part;
-  union { struct cmsghdr align; char room[CMSG_SPACE(2 * sizeof(int))]; } u;
+  union {
+    struct cmsghdr align;
+    char room[CMSG_SPACE(2 * sizeof(int))];
+  } u;
   struct msghdr message;
 };
 
@@ -66,7 +69,8 @@ static void round_trip(int many) {
   CHECK(reads(fds[0], 100, 0, 0) && lseek(fds[1], 1100, SEEK_SET) == 1100);
   CHECK(send_all(fds, 2, many) && answered());
   CHECK(reads(fds[0], 10, 150, 0) && reads(fds[1], 10, 1150, 7));
-  close(fds[0]); close(fds[1]);
+  close(fds[0]);
+  close(fds[1]);
   int one = open("a", O_RDONLY);
   CHECK(reads(one, 100, 0, 0) && send_all(&one, 1, many) && answered());
   CHECK(reads(one, 10, 150, 0));
@@ -79,7 +83,7 @@ static void refused(void) {
   int none = 999;
   pack(&c, &none, 1);
   CHECK(sendmsg(line[0], &c.message, 0) == -1 && errno == EBADF);
-  c.message.msg_controllen = 3;  /* too short for a header: ignored */
+  c.message.msg_controllen = 3; /* too short for a header: ignored */
   CHECK(sendmsg(line[0], &c.message, 0) == 1);
   char taken;
   CHECK(recv(line[1], &taken, 1, 0) == 1);
@@ -99,7 +103,10 @@ int main(void) {
   if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, line) != 0) return 2;
   pid_t pid = fork();
   if (pid == 0) {
-    for (int i = 0; i < 2; ++i) { receive(2); receive(1); }
+    for (int i = 0; i < 2; ++i) {
+      receive(2);
+      receive(1);
+    }
     _exit(0);
   }
   round_trip(0);

@@ -57,7 +57,7 @@ int main(void) {
   CHECK(survives(uring, last, ENOSYS));
   CHECK(survives(uring, last, ENOMEM));
   CHECK(survives(uring, last, EACCES));
-  CHECK(survives(uring + 1, uring + 1, EPERM));  /* set up, then refused */
+  CHECK(survives(uring + 1, uring + 1, EPERM)); /* set up, then refused */
   CHECK(survives(SYS_clone, SYS_clone, EAGAIN));
   CHECK(survives(SYS_membarrier, SYS_membarrier, ENOSYS));
   CHECK(survives(SYS_madvise, SYS_madvise, EINVAL));

@@ -3,7 +3,10 @@
 # on exactly where the one before it stopped. The file is long enough to be
 # cached, and dash, bash and sed treat it in three different ways.
 i=0
-while [ $i -lt 4000 ]; do echo "line $i of the shared input"; i=$((i + 1)); done >lines
+while [ $i -lt 4000 ]; do
+  echo "line $i of the shared input"
+  i=$((i + 1))
+done >lines
 
 takes_turns() {
   read -r first; echo "read: $first"
@@ -31,7 +34,7 @@ if command -v bash >/dev/null; then
   bash -c 'read -r a; head -c 3 >/dev/null; read -r b; mapfile -n 2 c
            echo "$a / $b / ${c[1]}"; cat | tail -n 1' <lines
 else
-  echo "line 0 of the shared input / e 1 of the shared input / line 3 of the shared input
-"
+  of="of the shared input"
+  printf '%s\n\n' "line 0 $of / e 1 $of / line 3 $of"
   tail -n 1 lines
 fi

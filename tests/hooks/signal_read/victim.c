@@ -7,7 +7,6 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/time.h>
 
@@ -15,10 +14,12 @@ enum { kSize = 4 << 20, kTicks = 400 };
 static volatile sig_atomic_t ticks, bad, jumping;
 static int common, own;
 static sigjmp_buf back;
+static unsigned char* volatile on_stack; /* the handler's frame */
 
 static void tick(int number) {
   (void)number;
   int saved = errno;
+  on_stack = __builtin_frame_address(0);
   unsigned char got[700];
   uint64_t at = (uint64_t)ticks * 7919 % (kSize - sizeof got);
   if (pread(common, got, sizeof got, (off_t)at) != sizeof got ||
@@ -64,21 +65,23 @@ static void read_until(int enough) {
   }
 }
 
-/* The handler's stack: what the kernel's frame takes, and 2 KiB; below it a
- * page that may not be touched. */
+/* Stacks for signals of 2 KiB behind the kernel's frame exist: what the handler
+ * and the calls in it take is read off a pattern that they overwrite. */
+enum { kStack = 64 << 10, kPattern = 0xA5 };
 static void small_stack(void) {
-  size_t frame = getauxval(AT_MINSIGSTKSZ);
-  size_t room = (frame ? frame : 2048) + 2048 + 1024 /* the handler's own */;
-  size_t pages = (room + 4095) & ~(size_t)4095;
-  char* memory = mmap(NULL, pages + 4096, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  mprotect(memory, 4096, PROT_NONE);
-  stack_t stack = {.ss_sp = memory + 4096, .ss_size = room};
+  unsigned char* memory = mmap(NULL, kStack, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  memset(memory, kPattern, kStack);
+  stack_t stack = {.ss_sp = memory, .ss_size = kStack};
   CHECK(sigaltstack(&stack, NULL) == 0);
   start(SA_ONSTACK);
   read_until(kTicks);
   end();
   CHECK(!bad && ticks >= kTicks);
+  size_t untouched = 0;
+  while (untouched < kStack && memory[untouched] == kPattern) ++untouched;
+  CHECK(on_stack > memory && on_stack < memory + kStack);
+  CHECK(on_stack - (memory + untouched) <= 2048);
 }
 
 static void jump_out(void) {

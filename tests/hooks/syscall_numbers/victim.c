@@ -25,7 +25,8 @@ static void reading(void) {
   CHECK(syscall(SYS_pread64, fd, got, 5000, 70000) == 5000);
   CHECK(same_bytes(got, 5000, 70000, 0));
   struct iovec parts[2] = {{got, 10}, {got + 10, 300}};
-  CHECK(syscall(SYS_readv, fd, parts, 2) == 310 && same_bytes(got, 310, 509, 0));
+  CHECK(syscall(SYS_readv, fd, parts, 2) == 310 &&
+        same_bytes(got, 310, 509, 0));
   CHECK(syscall(SYS_preadv, fd, parts, 2, 4L, 0L) == 310);
   CHECK(same_bytes(got, 310, 4, 0));
   CHECK(syscall(SYS_preadv2, fd, parts, 2, 99L, 0L, 0) == 310);
@@ -99,11 +100,13 @@ static void processes(void) {
   pid_t parents = 0;
   static pid_t childs;
 #if defined(__x86_64__)
-  pid = (pid_t)syscall(SYS_clone, SIGCHLD | CLONE_PARENT_SETTID |
-                       CLONE_CHILD_SETTID, 0L, &parents, &childs, 0L);
+  pid = (pid_t)syscall(SYS_clone,
+                       SIGCHLD | CLONE_PARENT_SETTID | CLONE_CHILD_SETTID, 0L,
+                       &parents, &childs, 0L);
 #else
-  pid = (pid_t)syscall(SYS_clone, SIGCHLD | CLONE_PARENT_SETTID |
-                       CLONE_CHILD_SETTID, 0L, &parents, 0L, &childs);
+  pid = (pid_t)syscall(SYS_clone,
+                       SIGCHLD | CLONE_PARENT_SETTID | CLONE_CHILD_SETTID, 0L,
+                       &parents, 0L, &childs);
 #endif
   if (pid == 0) _exit(childs != getpid());
   CHECK(wait_for(pid) == 0 && parents == pid);
@@ -115,7 +118,9 @@ static void processes(void) {
   CHECK(wait_for(pid) == 0 && reads(third, 10, 150, 7));
   CHECK(syscall(SYS_clone3, NULL, 0L) == -1);
   CHECK(syscall(SYS_clone3, (void*)8, sizeof args) == -1 && errno == EFAULT);
-  close(fd); close(other); close(third);
+  close(fd);
+  close(other);
+  close(third);
 }
 
 /* exit(2) ends the program's only thread, hence the process. */
@@ -165,7 +170,8 @@ static void others(void) {
   CHECK(reads(fd, 100, 0, 0));
   CHECK(syscall(SYS_sendfile, made, fd, NULL, 50L) == 50);
   CHECK(reads(fd, 10, 150, 0));
-  close(fd); close(made);
+  close(fd);
+  close(made);
 }
 
 int main(void) {

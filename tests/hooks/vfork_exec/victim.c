@@ -48,7 +48,7 @@ static void replaced(void) {
     _exit(9);
   }
   CHECK(wait_for(pid) == 0);
-  CHECK(reads(other, 30, 70, 7));  /* not what the child put there */
+  CHECK(reads(other, 30, 70, 7)); /* not what the child put there */
   CHECK(preads(other, 5000, 70000, 7));
   CHECK(reads(fd, 10, 250, 0));
   CHECK(close(fd) == 0 && close(other) == 0);
@@ -87,7 +87,7 @@ static void failing(void) {
 
 int main(int argc, char** argv) {
   self = argv[0];
-  if (argc == 2) return !reads(3, 20, 0, 7);  /* "other" */
+  if (argc == 2) return !reads(3, 20, 0, 7); /* "other" */
   if (argc == 3) return reader(atoi(argv[1]), strtoull(argv[2], NULL, 10));
   make_file("data", 2 << 20, 0);
   make_file("other", 1 << 20, 7);
