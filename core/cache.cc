@@ -274,8 +274,11 @@ void willneed(File& file, OpenStream& stream, uint64_t offset, uint64_t length,
       return;
     }
   }
-  const PageIndex next = fill::force(file, page, end, fd);
-  if (next < end) engine.service.add_hint(file, next, end);
+  // The caller submits one block, so that a read right behind a small hint
+  // finds it under way; clearing memory for more would keep it waiting.
+  const PageIndex soon = end - page < kBlockPages ? end : page + kBlockPages;
+  const PageIndex next = fill::force(file, page, soon, fd);
+  if (next < end) engine.background.add_hint(file, next, end);
 }
 
 void dontneed(File& file, uint64_t offset, uint64_t length) {

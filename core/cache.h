@@ -20,6 +20,7 @@ class File;  // a cached file: one inode under one read lease
 struct OpenStream {
   Lock lock;                 // guards `stream` but for prev_pos
   readahead::Stream stream;  // prev_pos: relaxed atomic accesses by readers
+  uint32_t in_order;         // small misses in a row, each behind the last
 };
 
 namespace engine {
@@ -52,6 +53,9 @@ void release(File& file, uint32_t generation);
 // Writes the statistics where the configuration says, if anything was cached.
 // Once a process; the interposer calls it on the way out.
 void write_statistics();
+// Gives up every lease: the process is about to end or to become another
+// program, and the kernel lets go of a ring's files only some time after that.
+void let_go();
 // Waits (at most 2 ms) until no asynchronous read is in flight: completions
 // interrupt the submitting thread, and an epoll_wait would return EINTR that
 // it would not return without us. One load when nothing is in flight.

@@ -82,6 +82,7 @@ bool make_backend(Engine& engine) {
   Expected<Backend*> threads = make_threads({});
   if (!threads) return false;
   engine.backend = *threads;
+  engine.with_threads = true;
   return true;
 }
 
@@ -249,9 +250,8 @@ void distrust(File& file) {
 }
 
 void in_private_table(Engine& engine) {
-  if (!engine.config.populate) engine.warmer.start(engine.arena);
-  if (engine.backend->ring_fd(*engine.backend) >= 0) return;
-  if (engine.config.io == IoMode::kUring) return;
+  engine.background.start(engine);
+  if (!engine.with_threads) return;
   threads_start_workers(*engine.backend);
 }
 
@@ -292,6 +292,15 @@ void write_statistics() {
   }
   stats::write(*snapshot, engine->config);
   sys::invoke(SYS_munmap, snapshot, sizeof(Snapshot));
+}
+
+void let_go() {
+  Engine* engine = current();
+  if (engine == nullptr) return;
+  SignalGuard signals;
+  constexpr uint64_t kPatienceNs = 20'000'000;
+  engine->service.give_up_all();
+  (void)engine->service.settle(kPatienceNs);
 }
 
 void quiesce() {

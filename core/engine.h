@@ -10,6 +10,7 @@
 
 #include "core/arena.h"
 #include "core/backend.h"
+#include "core/background.h"
 #include "core/cache.h"
 #include "core/config.h"
 #include "core/evict.h"
@@ -18,7 +19,6 @@
 #include "core/metadata.h"
 #include "core/service.h"
 #include "core/stats.h"
-#include "core/warmer.h"
 
 namespace racache {
 
@@ -29,10 +29,11 @@ struct Engine {
   Arena arena;
   Metadata metadata;
   Backend* backend;
+  bool with_threads;                 // the backend is the threads one
   OpPool ops;
   Evictor evictor;
   Service service;
-  Warmer warmer;
+  Background background;
   File* files;                       // kMaxFiles, lazily touched
   std::atomic<uint32_t> files_used;  // high-water mark
   std::atomic<bool> failed;          // ring lost: nothing more is cached

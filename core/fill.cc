@@ -117,8 +117,12 @@ void fail_folio(File& file, FolioId id, bool leak) {
   if (!leak) file.engine->evictor.retire(*file.engine, id);
 }
 
-void finish_folio(Engine& engine, FolioId id) {
+// What comes from the kernel's page cache does not count as read ahead.
+void finish_folio(Engine& engine, FolioId id, bool buffered) {
   Folio& folio = engine.arena.folio(id);
+  if (buffered) {
+    folio.word.fetch_and(~Folio::kReadahead, std::memory_order_relaxed);
+  }
   if (folio.end_fill(true)) sys::futex_wake(&folio.word, sys::kWakeAll);
 }
 
@@ -151,7 +155,7 @@ void complete(FillOp& op, long result) {
     const FolioId id = file.index.lookup(op.first + (done >> kPageShift));
     done += engine.arena.folio(id).pages() << kPageShift;
     if (done <= good) {
-      finish_folio(engine, id);
+      finish_folio(engine, id, op.buffered);
     } else {
       fail_folio(file, id, result == -EOWNERDEAD);
     }
@@ -339,7 +343,7 @@ void count_plan(const Plan& plan) {
 // Room for what a plan is likely to want, made before any lock is taken.
 void make_room(File& file, uint64_t request) {
   Engine& engine = *file.engine;
-  engine.warmer.nudge();
+  engine.background.nudge();
   uint64_t window = file.ra_pages > file.io_pages ? file.ra_pages
                                                   : file.io_pages;
   if (window < request) window = request;
@@ -369,6 +373,40 @@ void run_plan(File& file, OpenStream& stream, uint64_t request, int fd,
   submit(*file.engine, batch, fd);
 }
 
+// A program that said FADV_RANDOM and then streams in small steps (a database
+// compacting the table that it looks up keys in) would wait for the device at
+// each step. After enough small misses in order it is treated as the stream
+// that it is, until the first miss elsewhere. Beyond the kernel's policy, and
+// only for reads too small to be large requests of their own.
+bool streams_after_all(OpenStream& stream, PageIndex page, uint64_t request) {
+  constexpr uint32_t kEnough = 8;
+  constexpr uint64_t kSmall = 16;  // pages
+  const int64_t prev =
+      __atomic_load_n(&stream.stream.prev_pos, __ATOMIC_RELAXED);
+  const uint64_t previous = static_cast<uint64_t>(prev) >> kPageShift;
+  if (request > kSmall || page - previous > 1) {
+    stream.in_order = 0;
+    return false;
+  }
+  return ++stream.in_order > kEnough;
+}
+
+// Under the stream's lock.
+Plan decide_miss(OpenStream& stream, const readahead::Limits& limits,
+                 const readahead::View& view, PageIndex page,
+                 uint64_t request) {
+  readahead::Stream& s = stream.stream;
+  // Someone else may have been faster: that is a hit in flight.
+  if (view.present(view.file, page)) return Plan{};
+  if (!s.random || !streams_after_all(stream, page, request)) {
+    return readahead::on_miss(s, limits, view, page, request);
+  }
+  s.random = false;
+  const Plan plan = readahead::on_miss(s, limits, view, page, request);
+  s.random = true;
+  return plan;
+}
+
 }  // namespace
 
 namespace fill {
@@ -376,11 +414,9 @@ namespace fill {
 void on_miss(File& file, OpenStream& stream, PageIndex page, uint64_t request,
              int fd) {
   run_plan(file, stream, request, fd,
-           [&](readahead::Stream& s, const readahead::Limits& limits,
+           [&](readahead::Stream&, const readahead::Limits& limits,
                const readahead::View& view) {
-             // Someone else may have been faster: that is a hit in flight.
-             if (view.present(view.file, page)) return Plan{};
-             return readahead::on_miss(s, limits, view, page, request);
+             return decide_miss(stream, limits, view, page, request);
            });
 }
 

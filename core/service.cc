@@ -13,7 +13,6 @@ namespace racache {
 namespace {
 
 constexpr uint64_t kSecondNs = 1'000'000'000;
-constexpr uint64_t kPumpNs = 500'000;  // while a hint is under way
 
 timespec to_timespec(uint64_t ns) {
   return {static_cast<time_t>(ns / kSecondNs),
@@ -61,7 +60,7 @@ void Service::run() {
   for (;;) {
     wait_for_work();
     if (give_up_.exchange(false, std::memory_order_acquire)) {
-      table_.for_each_leased([this](File& file) { break_lease(file); });
+      table_.for_each_leased([this](File& file) { give_up(file); });
     }
     answer_requests();
     const uint64_t now = sys::monotonic_ns();
@@ -82,7 +81,6 @@ void Service::wake() {
 // One signal is taken a round, so a break is never behind more than one
 // round's work. A thread-directed signal that comes early stays pending.
 void Service::wait_for_work() {
-  const bool hints = pump_hints();
   uint64_t set = signal_bit(lease::kSignal);
   if (!ignore_sigio_) set |= signal_bit(SIGIO);
   const uint64_t now = sys::monotonic_ns();
@@ -90,7 +88,6 @@ void Service::wait_for_work() {
   if (next_look_ns_ != 0) {
     wait_ns = next_look_ns_ > now ? next_look_ns_ - now : 0;
   }
-  if (hints && wait_ns > kPumpNs) wait_ns = kPumpNs;
   const timespec timeout = to_timespec(wait_ns);
   siginfo_t info{};
   const long signal = sys::invoke(SYS_rt_sigtimedwait, &set, &info, &timeout,
@@ -105,14 +102,16 @@ void Service::wait_for_work() {
 // State first, lease second: a read that begins after the writer's open went
 // on finds the file broken. Folios go later; nothing waits for that.
 void Service::break_lease(File& file) {
-  if (file.direct_fd < 0) return;
-  if (!engine_->failed.load(std::memory_order_relaxed) &&
-      !lease::breaking(file.direct_fd)) {
+  if (file.direct_fd < 0 || !lease::breaking(file.direct_fd)) {
     return;  // a late signal of a number that has been used again
   }
-  table_.condemn(file);
+  give_up(file);
   engine::count_refusal(Reason::kBroken);
   if (ThreadSlot* slot = epoch::self()) ++slot->counters.lease_breaks;
+}
+
+void Service::give_up(File& file) {
+  table_.condemn(file);
   next_look_ns_ = 1;  // bury it in this round
 }
 
@@ -288,45 +287,6 @@ bool Service::settle(uint64_t timeout_ns) {
     if (sys::monotonic_ns() > deadline) return false;
   }
   return true;
-}
-
-bool Service::add_hint(File& file, PageIndex next, PageIndex end) {
-  LockGuard guard(hint_lock_);
-  for (PendingHint& hint : hints_) {
-    if (hint.file != nullptr) continue;
-    file.references.fetch_add(1, std::memory_order_acq_rel);
-    hint = {&file, next, end};
-    hint_count_.fetch_add(1, std::memory_order_release);
-    wake();
-    return true;
-  }
-  return false;
-}
-
-// Goes on with hints whose range did not fit in flight. True while any is left.
-bool Service::pump_hints() {
-  if (hint_count_.load(std::memory_order_acquire) == 0) return false;
-  Backend& backend = *engine_->backend;
-  backend.poll(backend);
-  for (PendingHint& hint : hints_) {
-    if (hint.file == nullptr) continue;
-    File& file = *hint.file;
-    PageIndex next = hint.end;
-    if (file.readable()) {
-      next = fill::force(file, hint.next, hint.end, file.direct_fd);
-    }
-    // No progress though nothing is in flight: there is no memory for it.
-    const bool stuck = next == hint.next && engine_->ops.busy() == 0;
-    LockGuard guard(hint_lock_);
-    hint.next = next;
-    if (next < hint.end && file.readable() && !stuck) continue;
-    hint.file = nullptr;
-    hint_count_.fetch_sub(1, std::memory_order_release);
-    if (file.references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-      look_around_.store(true, std::memory_order_release);
-    }
-  }
-  return hint_count_.load(std::memory_order_relaxed) != 0;
 }
 
 }  // namespace racache

@@ -31,13 +31,6 @@ struct AdoptRequest {
   std::atomic<uint32_t> done;
 };
 
-// A part of a hint that did not fit in flight at once.
-struct PendingHint {
-  File* file;  // with a reference; null: free
-  PageIndex next, end;
-};
-inline constexpr unsigned kMaxHints = 64;
-
 class Service {
  public:
   // Starts the thread and waits until it has its private table. 0 or -errno.
@@ -46,8 +39,6 @@ class Service {
   // All of these are called with signals blocked, no lock held.
   void adopt(AdoptRequest& request);  // waits for the answer
   void released();                    // some file's references fell to 0
-  // Takes over the rest of a hint; takes its own reference. False: no room.
-  bool add_hint(File& file, PageIndex next, PageIndex end);
   // Waits until the thread has gone round once; false at the timeout.
   bool settle(uint64_t timeout_ns);
   void give_up_all();  // every lease: the engine failed
@@ -58,6 +49,7 @@ class Service {
   void wake();
   void wait_for_work();
   void break_lease(File& file);
+  void give_up(File& file);
   void scan_leases();
   void answer_requests();
   void answer(AdoptRequest& request);
@@ -65,7 +57,6 @@ class Service {
   Reason lease_file(AdoptRequest& request, int fd, File** out);
   Reason set_up(AdoptRequest& request, int fd, File& file);
   void attach_buffered(AdoptRequest& request, File& file);
-  bool pump_hints();
 
   Engine* engine_ = nullptr;
   FileTable table_;
@@ -77,9 +68,6 @@ class Service {
   int tid_ = 0;
   uint64_t next_look_ns_ = 0;  // 0: no file needs looking after
   bool ignore_sigio_ = false;
-  Lock hint_lock_;
-  PendingHint hints_[kMaxHints] = {};
-  std::atomic<uint32_t> hint_count_{0};
 };
 
 }  // namespace racache

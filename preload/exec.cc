@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <cstdarg>
 
+#include "core/cache.h"
 #include "preload/fd_table.h"
 #include "preload/real.h"
 
@@ -15,7 +16,10 @@ namespace racache::preload {
 
 namespace {
 
-void before_exec() { share_positions(Share::kInheritable); }
+void before_exec() {
+  share_positions(Share::kInheritable);
+  if (in_own_process()) engine::let_go();
+}
 
 // The number of arguments up to the null pointer, `first` included.
 size_t count_arguments(const char* first, va_list& list) {

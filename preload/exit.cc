@@ -16,7 +16,9 @@
 namespace racache::preload {
 
 void finish_process() {
-  if (in_own_process()) engine::write_statistics();
+  if (!in_own_process()) return;
+  engine::write_statistics();
+  engine::let_go();
 }
 
 namespace {

@@ -168,6 +168,11 @@ bool in_own_process() {
 
 uint64_t contested_word(uint64_t word) { return in_own_process() ? word : 0; }
 
+// libc's own streams read the standard numbers by calls that we do not see.
+void share_if_standard(int fd) {
+  if (fd <= 2) share_position(fd);
+}
+
 void fd_opened(int fd, int flags) {
   if (fd < 0 || state() != State::kReady) return;
   if (tracked(fd)) fd_closing(fd);
@@ -175,7 +180,9 @@ void fd_opened(int fd, int flags) {
   if (static_cast<uint32_t>(fd) >= table::limit.load()) return;
   if (!in_own_process()) return;
   const uint32_t number = pool::allocate();
-  if (number != 0) table::link(fd, number);
+  if (number == 0) return;
+  table::link(fd, number);
+  share_if_standard(fd);
 }
 
 void fd_closing(int fd) {
@@ -206,8 +213,9 @@ void fd_duplicated(int old_fd, int new_fd) {
   if (word == 0 || static_cast<uint32_t>(new_fd) >= table::limit.load()) return;
   OpenFile& open = open_file(number_of(word));
   if (!in_own_process() || !pool::add_slot(open)) return;
-  if (same_slot(old_fd, word)) return table::link(new_fd, number_of(word));
-  pool::drop_slot(open);
+  if (!same_slot(old_fd, word)) return pool::drop_slot(open);
+  table::link(new_fd, number_of(word));
+  share_if_standard(new_fd);
 }
 
 void share_position(int fd) {

@@ -102,11 +102,14 @@ TEST_CASE("what the dynamic linker would do") {
 TEST_CASE("a script is judged by its interpreter") {
   Directory d;
   const string musl = d.put("musl", elf("/lib/ld-musl-x86_64.so.1"));
-  CHECK(inspect(d.put("a", "#!" + musl + " -x\n")).preload ==
-        Preload::kOtherLibc);
+  CHECK(
+      inspect(d.put("a", string("#!").append(musl).append(" -x\n"))).preload ==
+      Preload::kOtherLibc);
   CHECK(inspect(d.put("b", "#! /bin/sh")).preload == Preload::kYes);
   const string self = d.path() + "/loop";
-  CHECK(inspect(d.put("loop", "#!" + self + "\n")).preload == Preload::kNotElf);
+  CHECK(
+      inspect(d.put("loop", string("#!").append(self).append("\n"))).preload ==
+      Preload::kNotElf);
   CHECK(inspect(d.put("c", "#!\n")).preload == Preload::kNotElf);
 }
 

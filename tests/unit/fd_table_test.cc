@@ -151,6 +151,47 @@ TEST_CASE("memory of closed descriptions is used again") {
   CHECK(highest < 1000);
 }
 
+TEST_CASE("memory is not used again while a reader may look at it") {
+  TestFile file(100);
+  const int fd = open_tracked(file.path);
+  const uint32_t number = number_of(slot_word(fd));
+  std::set<uint32_t> used;
+  auto open_many = [&] {
+    for (int i = 0; i < 1000; ++i) {
+      const int other = open_tracked(file.path);
+      used.insert(number_of(slot_word(other)));
+      close_tracked(other);
+    }
+  };
+  {
+    racache::epoch::Section reading(*racache::epoch::self());
+    close_tracked(fd);
+    open_many();
+    CHECK(used.count(number) == 0);
+  }
+  open_many();
+  CHECK(used.count(number) == 1);
+}
+
+TEST_CASE("a close waits for the lseek that another thread is in") {
+  TestFile file(100);
+  const int fd = open_tracked(file.path);
+  OpenFile& open = description(fd);
+  open.position = position::kMoving;
+  std::atomic<bool> closed{false};
+  std::thread closer([&] {
+    fd_closing(fd);
+    closed = true;
+  });
+  while (tracked(fd)) usleep(100);
+  usleep(20000);
+  CHECK_FALSE(closed);
+  open.position = position::kShared;
+  closer.join();
+  CHECK(closed);
+  ::close(fd);
+}
+
 TEST_CASE("memory is used again in a forked child as well") {
   TestFile file(100);
   CHECK(in_child([&] {

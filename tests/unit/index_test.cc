@@ -197,6 +197,20 @@ TEST_CASE("a large folio goes where small ones were") {
   CHECK(f.index.lookup(0) == kNoFolio);
 }
 
+TEST_CASE("one hole in a full group is found from both sides") {
+  Fixture f;
+  for (PageIndex page = 0; page < 192; ++page) {
+    REQUIRE(f.index.insert(page, 0, 1) == Insert::kOk);
+  }
+  CHECK(f.index.next_hole(0, 1000) == 192);
+  for (PageIndex hole = 64; hole < 128; ++hole) {
+    f.index.erase(hole, 0);
+    REQUIRE(f.index.next_hole(0, 1000) == hole);
+    REQUIRE(f.index.previous_hole(191, 1000) == hole);
+    REQUIRE(f.index.insert(hole, 0, 1) == Insert::kOk);
+  }
+}
+
 TEST_CASE("beyond the file's last group there is nothing, and no room") {
   Fixture f(65);
   CHECK(f.index.insert(128, 0, 1) == Insert::kNoMemory);
@@ -247,7 +261,9 @@ TEST_CASE("the table's budget is a limit, too") {
   PageIndex page = 0;
   while (f.index.insert(page, 9, 7) == Insert::kOk) page += 1 << 16;
   CHECK(page > 0);
+  CHECK(page < kLargeFile / 10);  // it was not the file that ended
   CHECK(f.metadata.touched() <= f.metadata.limit());
+  CHECK(f.metadata.touched() > f.metadata.limit() - 2 * kPageSize);
   CHECK(f.index.lookup(page) == kNoFolio);
 }
 

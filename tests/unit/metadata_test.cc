@@ -113,6 +113,24 @@ TEST_CASE("a section that began after the retirement does not delay it") {
   CHECK(f.metadata.allocate_leaf() >= 0);
 }
 
+TEST_CASE("batches of retired leaves join those that are free already") {
+  Fixture f;
+  std::vector<uint32_t> leaves;
+  for (int i = 0; i < 300; ++i) {
+    leaves.push_back(static_cast<uint32_t>(f.metadata.allocate_leaf()));
+  }
+  const size_t touched = f.metadata.touched();
+  for (const uint32_t leaf : leaves) f.metadata.retire_leaf(leaf);
+  // Batches of 64: all but the last two and the rest have become free.
+  std::set<uint32_t> again;
+  for (int i = 0; i < 3 * 64; ++i) {
+    const int64_t leaf = f.metadata.allocate_leaf();
+    REQUIRE(leaf >= 0);
+    REQUIRE(again.insert(static_cast<uint32_t>(leaf)).second);
+  }
+  CHECK(f.metadata.touched() == touched);
+}
+
 TEST_CASE("tables come back zeroed, in their own size") {
   Fixture f;
   std::set<void*> seen;

@@ -244,6 +244,27 @@ TEST_CASE("a file that a writer took goes back to the kernel, with its place") {
   CHECK(engine.releases == 2);
 }
 
+TEST_CASE("a lost file is not let go while a slow call is using it") {
+  TestFile file(100000);
+  engine.reset();
+  const int fd = open_tracked(file.path);
+  CHECK(pread_string(fd, 100, 0) == file.part(0, 100));
+  engine.newest->readable = false;
+  {
+    Held slow_call(fd);
+    CHECK(pread_string(fd, 100, 0) == file.part(0, 100));
+    usleep(120000);
+    CHECK(pread_string(fd, 100, 0) == file.part(0, 100));
+    CHECK(engine.releases == 0);
+    CHECK(engine.adoptions == 1);
+  }
+  usleep(220000);
+  CHECK(pread_string(fd, 100, 0) == file.part(0, 100));
+  CHECK(engine.releases == 1);
+  CHECK(engine.adoptions == 2);
+  close_tracked(fd);
+}
+
 TEST_CASE("a seek notices that the file was lost") {
   TestFile file(100000);
   for (int whence : {SEEK_CUR, SEEK_SET, SEEK_END}) {

@@ -103,6 +103,7 @@ int main(void) {
   if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, line) != 0) return 2;
   pid_t pid = fork();
   if (pid == 0) {
+    alarm(60); /* should the parent be gone */
     for (int i = 0; i < 2; ++i) {
       receive(2);
       receive(1);

@@ -58,12 +58,14 @@ static void replaced(void) {
 static void reused(int flags) {
   int fd = open("data", O_RDONLY | flags);
   CHECK(reads(fd, 300, 0, 0));
+  char number[12];
+  snprintf(number, sizeof number, "%d", fd);
   pid_t pid = vfork();
   if (pid == 0) {
     close(fd);
     int again = open("other", O_RDONLY);
     if (again != fd) _exit(6);
-    execl(self, self, "other", (char*)NULL);
+    execl(self, self, number, (char*)NULL);
     _exit(9);
   }
   CHECK(wait_for(pid) == 0);
@@ -87,7 +89,7 @@ static void failing(void) {
 
 int main(int argc, char** argv) {
   self = argv[0];
-  if (argc == 2) return !reads(3, 20, 0, 7); /* "other" */
+  if (argc == 2) return !reads(atoi(argv[1]), 20, 0, 7); /* "other" */
   if (argc == 3) return reader(atoi(argv[1]), strtoull(argv[2], NULL, 10));
   make_file("data", 2 << 20, 0);
   make_file("other", 1 << 20, 7);

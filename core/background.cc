@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+#include "core/background.h"
+
+#include "core/engine.h"
+#include "core/thread.h"
+
+namespace racache {
+namespace {
+
+constexpr uint64_t kMostAhead = 32;            // blocks: 64 MiB
+constexpr timespec kWhileReading{0, 500'000};  // between looks at the device
+
+}  // namespace
+
+// Half as much ahead as is in use, so that a small reader costs little.
+bool Background::wanted() const {
+  const Arena& arena = engine_->arena;
+  const uint64_t fresh = arena.fresh_blocks();
+  if (fresh == 0) return false;
+  const uint64_t used = arena.block_count() - fresh;
+  const uint64_t ahead = used / 2 < kMostAhead ? used / 2 : kMostAhead;
+  return arena.prepared_blocks() < ahead;
+}
+
+void Background::start(Engine& engine) {
+  engine_ = &engine;
+  // asleep_ stays 0 without a thread, so that nobody nudges it.
+  if (start_thread("racache-back", main, this) < 0) {
+    hint_count_.store(kMaxHints, std::memory_order_relaxed);
+  }
+}
+
+void Background::main(void* argument) {
+  static_cast<Background*>(argument)->run();
+}
+
+void Background::run() {
+  for (;;) {
+    const bool reading = pump_hints();
+    if (wanted() && engine_->arena.prepare_block()) continue;
+    if (reading) {
+      sys::invoke(SYS_nanosleep, &kWhileReading, 0L);
+      continue;
+    }
+    asleep_.store(1, std::memory_order_seq_cst);
+    if (hint_count_.load(std::memory_order_seq_cst) != 0) asleep_.store(0);
+    while (asleep_.load(std::memory_order_acquire) != 0) {
+      sys::futex_wait(&asleep_, 1);
+    }
+  }
+}
+
+void Background::rouse() {
+  if (asleep_.exchange(0, std::memory_order_acq_rel) != 0) {
+    sys::futex_wake(&asleep_, 1);
+  }
+}
+
+bool Background::add_hint(File& file, PageIndex next, PageIndex end) {
+  if (hint_count_.load(std::memory_order_relaxed) >= kMaxHints) return false;
+  {
+    LockGuard guard(lock_);
+    PendingHint* free = nullptr;
+    for (PendingHint& hint : hints_) {
+      if (hint.file == nullptr) free = &hint;
+    }
+    if (free == nullptr) return false;
+    file.references.fetch_add(1, std::memory_order_acq_rel);
+    *free = {&file, next, end};
+    hint_count_.fetch_add(1, std::memory_order_seq_cst);
+  }
+  rouse();
+  return true;
+}
+
+// One turn of one hint; false when it is over.
+bool Background::go_on(PendingHint& hint) {
+  File& file = *hint.file;
+  if (!file.readable()) return false;
+  const PageIndex next =
+      fill::force(file, hint.next, hint.end, file.direct_fd);
+  // No progress though nothing is in flight: there is no memory for it.
+  const bool stuck = next == hint.next && engine_->ops.busy() == 0;
+  hint.next = next;
+  return next < hint.end && !stuck;
+}
+
+// True while any is left.
+bool Background::pump_hints() {
+  if (hint_count_.load(std::memory_order_seq_cst) == 0) return false;
+  Backend& backend = *engine_->backend;
+  backend.poll(backend);
+  for (PendingHint& hint : hints_) {
+    File* file;
+    {
+      LockGuard guard(lock_);
+      file = hint.file;
+    }
+    if (file == nullptr || go_on(hint)) continue;
+    {
+      LockGuard guard(lock_);
+      hint.file = nullptr;
+      hint_count_.fetch_sub(1, std::memory_order_seq_cst);
+    }
+    if (file->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      engine_->service.released();
+    }
+  }
+  return hint_count_.load(std::memory_order_relaxed) != 0;
+}
+
+}  // namespace racache

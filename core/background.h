@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// The background thread: what takes long and nobody waits for. It shares the
+// service thread's descriptor table and leaves that thread free for writers.
+//
+// - It has the kernel clear blocks of the arena ahead of need. Where free pages
+//   are handed back to a host, clearing can be slower than the device. It does
+//   so only while the arena grows, in proportion to what is used already.
+// - It goes on with hints whose range is more than a caller should wait for.
+#pragma once
+
+#include <atomic>
+
+#include "core/file.h"
+#include "core/lock.h"
+
+namespace racache {
+
+struct Engine;
+
+// The rest of a hint.
+struct PendingHint {
+  File* file;  // with a reference; null: free
+  PageIndex next, end;
+};
+inline constexpr unsigned kMaxHints = 64;
+
+class Background {
+ public:
+  // Called by the service thread. Without a thread nothing is prepared and
+  // hints are cut short; all else works.
+  void start(Engine& engine);
+  // Cheap; called where memory is about to be allocated.
+  void nudge() {
+    if (RACACHE_UNLIKELY(asleep_.load(std::memory_order_relaxed) != 0 &&
+                         wanted())) {
+      rouse();
+    }
+  }
+  // Takes over [next, end) with a reference of its own. False: no room. Signals
+  // blocked, no lock held.
+  bool add_hint(File& file, PageIndex next, PageIndex end);
+
+ private:
+  static void main(void* argument);
+  void run();
+  void rouse();
+  [[nodiscard]] bool wanted() const;
+  bool pump_hints();
+  bool go_on(PendingHint& hint);
+
+  Engine* engine_ = nullptr;
+  std::atomic<uint32_t> asleep_{0};      // futex; 1 while the thread sleeps
+  std::atomic<uint32_t> hint_count_{0};
+  Lock lock_;                            // of hints_, but for a taken one's
+  PendingHint hints_[kMaxHints] = {};    // fields, which are the thread's
+};
+
+}  // namespace racache
