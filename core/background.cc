@@ -25,7 +25,8 @@ bool Background::wanted() const {
 void Background::start(Engine& engine) {
   engine_ = &engine;
   // asleep_ stays 0 without a thread, so that nobody nudges it.
-  if (start_thread("racache-back", main, this) < 0) {
+  tid_ = start_thread("racache-back", main, this);
+  if (tid_ < 0) {
     hint_count_.store(kMaxHints, std::memory_order_relaxed);
   }
 }
@@ -35,7 +36,7 @@ void Background::main(void* argument) {
 }
 
 void Background::run() {
-  for (;;) {
+  while (!stop_.load(std::memory_order_acquire)) {
     const bool reading = pump_hints();
     if (wanted() && engine_->arena.prepare_block()) continue;
     if (reading) {
@@ -43,7 +44,9 @@ void Background::run() {
       continue;
     }
     asleep_.store(1, std::memory_order_seq_cst);
-    if (hint_count_.load(std::memory_order_seq_cst) != 0) asleep_.store(0);
+    if (hint_count_.load(std::memory_order_seq_cst) != 0 || stop_.load()) {
+      asleep_.store(0);
+    }
     while (asleep_.load(std::memory_order_acquire) != 0) {
       sys::futex_wait(&asleep_, 1);
     }
@@ -54,6 +57,15 @@ void Background::rouse() {
   if (asleep_.exchange(0, std::memory_order_acq_rel) != 0) {
     sys::futex_wake(&asleep_, 1);
   }
+}
+
+void Background::stop() {
+  if (tid_ <= 0) return;
+  stop_.store(true, std::memory_order_seq_cst);
+  do {
+    rouse();
+    sys::invoke(SYS_sched_yield);
+  } while (sys::invoke(SYS_tgkill, engine_->pid, tid_, 0) == 0);
 }
 
 bool Background::add_hint(File& file, PageIndex next, PageIndex end) {

@@ -39,6 +39,8 @@ class Background {
   // Takes over [next, end) with a reference of its own. False: no room. Signals
   // blocked, no lock held.
   bool add_hint(File& file, PageIndex next, PageIndex end);
+  // Ends the thread and waits for that.
+  void stop();
 
  private:
   static void main(void* argument);
@@ -49,6 +51,8 @@ class Background {
   bool go_on(PendingHint& hint);
 
   Engine* engine_ = nullptr;
+  int tid_ = 0;
+  std::atomic<bool> stop_{false};
   std::atomic<uint32_t> asleep_{0};      // futex; 1 while the thread sleeps
   std::atomic<uint32_t> hint_count_{0};
   Lock lock_;                            // of hints_, but for a taken one's

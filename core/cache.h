@@ -36,6 +36,11 @@ namespace engine {
 // Called once at start, before any adoption; cheap, starts nothing.
 void configure(const Config& config);
 
+// A glance, before any arrangement is made for adopt(): the reason why the file
+// behind `fd` can never be cached, if one fstat(2) shows it (and counts it).
+// Most files that a program reads are small.
+[[nodiscard]] Reason hopeless(int fd);
+
 struct Adopted {
   File* file;           // with one reference for the caller; null: the kernel's
   uint32_t generation;  // of the engine
@@ -56,6 +61,10 @@ void write_statistics();
 // Gives up every lease: the process is about to end or to become another
 // program, and the kernel lets go of a ring's files only some time after that.
 void let_go();
+// Ends the engine's threads for good, for a call that the kernel grants to
+// single-threaded processes only (a user namespace). Every file becomes the
+// kernel's. Not possible with the `threads` backend: then nothing happens.
+void shut_down();
 // Waits (at most 2 ms) until no asynchronous read is in flight: completions
 // interrupt the submitting thread, and an epoll_wait would return EINTR that
 // it would not return without us. One load when nothing is in flight.

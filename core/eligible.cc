@@ -123,20 +123,31 @@ bool read_through_cache(int fd) {
   return !sys::failed(flags) && (flags & (O_DIRECT | O_PATH)) == 0;
 }
 
+Reason look(const Config& config, int fd, struct stat* s) {
+#if defined(__x86_64__)
+  const long ret = sys::invoke(SYS_fstat, fd, s);
+#else
+  const long ret = sys::invoke(SYS_newfstatat, fd, "", s, AT_EMPTY_PATH);
+#endif
+  if (sys::failed(ret) || !S_ISREG(s->st_mode)) return Reason::kFileSystem;
+  if (s->st_size <= 0 ||
+      static_cast<uint64_t>(s->st_size) < config.min_file) {
+    return Reason::kSmall;
+  }
+  return Reason::kNone;
+}
+
 }  // namespace
+
+Reason glance(const Config& config, int fd) {
+  struct stat s;
+  return look(config, fd, &s);
+}
 
 Reason judge(const Config& config, int fd, Candidate* out) {
   struct stat s;
-#if defined(__x86_64__)
-  const long ret = sys::invoke(SYS_fstat, fd, &s);
-#else
-  const long ret = sys::invoke(SYS_newfstatat, fd, "", &s, AT_EMPTY_PATH);
-#endif
-  if (sys::failed(ret) || !S_ISREG(s.st_mode)) return Reason::kFileSystem;
-  if (s.st_size <= 0 ||
-      static_cast<uint64_t>(s.st_size) < config.min_file) {
-    return Reason::kSmall;
-  }
+  const Reason first = look(config, fd, &s);
+  if (first != Reason::kNone) return first;
   if (!read_through_cache(fd)) return Reason::kOwnDirect;
   out->device = s.st_dev;
   out->inode = s.st_ino;

@@ -13,6 +13,9 @@ struct Candidate {
   bool named;      // RACACHE_INCLUDE names it
   char path[200];  // its end, when it is longer
 };
+// The first thing that judge() does, for those who want to know before they
+// make any arrangement: one fstat(2). kNone: ask judge().
+[[nodiscard]] Reason glance(const Config& config, int fd);
 // kNone: eligible, and `out` is filled. Async-signal-safe, no allocation.
 [[nodiscard]] Reason judge(const Config& config, int fd, Candidate* out);
 

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <new>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "core/backend_threads.h"
 #include "core/backend_uring.h"
@@ -65,10 +66,21 @@ void say_why(Engine& engine, const char* why) {
   text << why;
 }
 
+// A ring takes one of the program's numbers; where they are few, it may need
+// the last of them itself.
+bool few_descriptors() {
+  constexpr uint64_t kFew = 256;
+  rlimit limit{};
+  sys::invoke(SYS_prlimit64, 0, RLIMIT_NOFILE, 0L, &limit);
+  return limit.rlim_cur < kFew;
+}
+
 // The ladder: io_uring, threads, nothing.
 bool make_backend(Engine& engine) {
   const IoMode mode = engine.config.io;
-  if (mode == IoMode::kAuto || mode == IoMode::kUring) {
+  if (mode == IoMode::kAuto && few_descriptors()) {
+    say_why(engine, "io_uring: RLIMIT_NOFILE is small");
+  } else if (mode == IoMode::kAuto || mode == IoMode::kUring) {
     UringOptions options;
     options.poll_us = engine.config.poll_us;
     Expected<Backend*> ring = make_uring(options);
@@ -196,6 +208,15 @@ void count_refusal(Reason reason) {
   }
 }
 
+Reason hopeless(int fd) {
+  if (!g_config.enabled || g_config.io == IoMode::kOff) {
+    return Reason::kNoEngine;
+  }
+  const Reason reason = eligible::glance(g_config, fd);
+  if (reason != Reason::kNone) count_refusal(reason);
+  return reason;
+}
+
 Adopted adopt(int fd, OpenStream& stream) {
   Root* r = root();
   if (r == nullptr || !g_config.enabled || g_config.io == IoMode::kOff) {
@@ -301,6 +322,18 @@ void let_go() {
   constexpr uint64_t kPatienceNs = 20'000'000;
   engine->service.give_up_all();
   (void)engine->service.settle(kPatienceNs);
+}
+
+void shut_down() {
+  Root* r = root();
+  Engine* engine = current();
+  if (engine == nullptr || engine->with_threads) return;
+  write_statistics();  // there is nobody to ask later
+  SignalGuard signals;
+  r->refused.store(true, std::memory_order_release);
+  r->engine.store(nullptr, std::memory_order_release);
+  engine->background.stop();
+  engine->service.stop();
 }
 
 void quiesce() {

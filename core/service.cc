@@ -57,7 +57,7 @@ void Service::run() {
   engine::in_private_table(*engine_);
   started_.store(1, std::memory_order_release);
   sys::futex_wake(&started_, sys::kWakeAll);
-  for (;;) {
+  while (!stop_.load(std::memory_order_acquire)) {
     wait_for_work();
     if (give_up_.exchange(false, std::memory_order_acquire)) {
       table_.for_each_leased([this](File& file) { give_up(file); });
@@ -272,6 +272,15 @@ void Service::released() {
 void Service::give_up_all() {
   give_up_.store(true, std::memory_order_release);
   wake();
+}
+
+void Service::stop() {
+  give_up_all();
+  (void)settle(kSecondNs / 50);
+  stop_.store(true, std::memory_order_release);
+  while (sys::invoke(SYS_tgkill, engine_->pid, tid_, lease::kSignal) == 0) {
+    sys::invoke(SYS_sched_yield);
+  }
 }
 
 bool Service::settle(uint64_t timeout_ns) {

@@ -41,7 +41,9 @@ class Service {
   void released();                    // some file's references fell to 0
   // Waits until the thread has gone round once; false at the timeout.
   bool settle(uint64_t timeout_ns);
-  void give_up_all();  // every lease: the engine failed
+  void give_up_all();  // every lease: the engine failed, or the process ends
+  // Ends the thread, and with it its table; every lease goes. Waits for it.
+  void stop();
 
  private:
   static void main(void* argument);
@@ -63,6 +65,7 @@ class Service {
   std::atomic<AdoptRequest*> requests_{nullptr};
   std::atomic<bool> look_around_{false};  // files may have become idle
   std::atomic<bool> give_up_{false};
+  std::atomic<bool> stop_{false};
   std::atomic<uint32_t> rounds_{0};   // futex: rounds completed
   std::atomic<uint32_t> started_{0};  // futex
   int tid_ = 0;

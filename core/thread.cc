@@ -73,21 +73,38 @@ int start_thread(const char* name, ThreadMain main, void* argument) {
 
 namespace {
 
-// The least that compiled code expects behind the thread pointer: on x86-64 a
+// The least that compiled code expects about the thread pointer: on x86-64 a
 // pointer to itself (TLS addressing) and the stack-protector canary at 0x28.
-// Room below it serves initial-exec variables, which then read as zero.
-constexpr size_t kTlsBelow = 64 << 10;
-constexpr size_t kTlsSize = kTlsBelow + 4096;
+// Our own initial-exec variables lie at a distance from it that depends on what
+// the program and its libraries have; there they read as zero.
+[[gnu::tls_model("initial-exec")]] constinit thread_local char landmark = 0;
+constexpr size_t kSlack = 4096;  // our variables are fewer bytes than this
 
-void* make_thread_pointer(char* area) {
+char* thread_pointer() {
+  char* tp;
 #if defined(__x86_64__)
-  char* tp = area + kTlsBelow;
-  *reinterpret_cast<void**>(tp) = tp;
-  *reinterpret_cast<void**>(tp + 16) = tp;
-  return tp;
+  asm("movq %%fs:0, %0" : "=r"(tp));
 #else
-  return area + kTlsBelow;  // aarch64: variables lie above the pointer
+  asm("mrs %0, tpidr_el0" : "=r"(tp));
 #endif
+  return tp;
+}
+
+// How far our variables are from the thread pointer, on either side of it.
+size_t tls_reach() {
+  const char* tp = thread_pointer();
+  const char* here = &landmark;
+  const size_t distance =
+      static_cast<size_t>(here < tp ? tp - here : here - tp);
+  return round_up(distance + kSlack, kSlack);
+}
+
+void* make_thread_pointer(char* middle) {
+#if defined(__x86_64__)
+  *reinterpret_cast<void**>(middle) = middle;
+  *reinterpret_cast<void**>(middle + 16) = middle;
+#endif
+  return middle;
 }
 
 int thread_entry(void* argument) {
@@ -99,7 +116,8 @@ int thread_entry(void* argument) {
 }  // namespace
 
 int start_thread(const char* name, ThreadMain main, void* argument) {
-  const size_t size = kTlsSize + kStackSize;
+  const size_t reach = tls_reach();
+  const size_t size = 2 * reach + kStackSize;
   long mapped = sys::invoke(SYS_mmap, 0L, size, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
   if (sys::failed(mapped)) return static_cast<int>(mapped);
@@ -111,7 +129,7 @@ int start_thread(const char* name, ThreadMain main, void* argument) {
   copy_name(start->name, name);
   char* stack = reinterpret_cast<char*>(
       round_down(reinterpret_cast<uint64_t>(start), 64));
-  constexpr int kFlags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND |
+  constexpr int kFlags = CLONE_VM | CLONE_FILES | CLONE_SIGHAND |
                          CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS |
                          CLONE_PARENT_SETTID;
   SignalGuard signals;  // the new thread inherits the blocked mask
@@ -119,7 +137,7 @@ int start_thread(const char* name, ThreadMain main, void* argument) {
   // failure it sets errno, which the hook around us restores.
   int parent_tid = 0;
   int tid = ::clone(thread_entry, stack, kFlags, start, &parent_tid,
-                    make_thread_pointer(base), nullptr);
+                    make_thread_pointer(base + reach), nullptr);
   if (tid < 0) {
     const int err = errno;
     sys::invoke(SYS_munmap, base, size);

@@ -24,10 +24,16 @@ uint64_t now_ms() {
          static_cast<uint64_t>(ts.tv_nsec) / 1000000;
 }
 
-// The low half of the word is the futex (little-endian machines only).
+// The low half of the word is the futex (little-endian machines only). A waiter
+// says so, or the adopter would have to make a system call for nobody.
 void wait_for_adopter(OpenFile& open, uint64_t status) {
   SignalGuard signals;
-  sys::futex_wait(&open.status, static_cast<uint32_t>(status));
+  if ((status & kStatusWaiters) == 0 &&
+      !open.status.compare_exchange_strong(status, status | kStatusWaiters)) {
+    return;
+  }
+  sys::futex_wait(&open.status,
+                  static_cast<uint32_t>(status | kStatusWaiters));
 }
 
 // Makes the calling thread the owner of the plain members.
@@ -38,8 +44,10 @@ bool begin(OpenFile& open, uint64_t status) {
 
 // Publishes what the owner wrote (release) and lets the others go on.
 void end(OpenFile& open, Stage stage, Reason reason = Reason::kNone) {
-  open.status.store(status_now(stage, reason));
-  sys::futex_wake(&open.status, sys::kWakeAll);
+  const uint64_t before = open.status.exchange(status_now(stage, reason));
+  if ((before & kStatusWaiters) != 0) {
+    sys::futex_wake(&open.status, sys::kWakeAll);
+  }
 }
 
 // For now. Each time in a row doubles the time until the next attempt; a file
@@ -125,9 +133,17 @@ bool due(const OpenFile& open) {
   return now_ms() >= open.retry_at_ms.load(std::memory_order_relaxed);
 }
 
-// From untried or refused. False: not by this thread, not now.
+// From untried or refused. False: not by this thread, not now. What a glance
+// shows to be the kernel's, as most files are, costs no more than the glance.
 bool try_adopt(const Held& held, uint64_t status) {
-  if (state() != State::kReady || !held.here()) return false;
+  if (state() != State::kReady) return false;
+  const Reason reason = engine::hopeless(held.fd());
+  if (!held.here()) return false;
+  if (reason != Reason::kNone) {
+    held->status.compare_exchange_strong(status,
+                                         status_now(Stage::kKernels, reason));
+    return true;
+  }
   if (on_alternate_stack() || !in_own_process()) return false;
   SignalGuard signals;
   if (begin(*held, status)) adopt(held);

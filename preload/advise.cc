@@ -15,7 +15,7 @@ namespace hook {
 
 // Returns the error and leaves errno alone.
 int posix_fadvise(int fd, off_t offset, off_t length, int advice) {
-  if (RACACHE_LIKELY(!tracked(fd)))
+  if (RACACHE_LIKELY(!may_serve(fd)))
     return real::posix_fadvise(fd, offset, length, advice);
   if (advice == POSIX_FADV_WILLNEED && serve::willneed(fd, offset, length))
     return 0;
@@ -31,7 +31,7 @@ int posix_fadvise(int fd, off_t offset, off_t length, int advice) {
 
 // A count of 0 is "to the end of the file", as for posix_fadvise.
 ssize_t readahead(int fd, off_t offset, size_t count) {
-  if (tracked(fd) && serve::willneed(fd, offset, static_cast<off_t>(count)))
+  if (may_serve(fd) && serve::willneed(fd, offset, static_cast<off_t>(count)))
     return 0;
   return real::readahead(fd, offset, count);
 }

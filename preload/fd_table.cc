@@ -28,6 +28,9 @@ constexpr uint32_t kFewestSlots = 1 << 10;
 constinit std::atomic<uint32_t> above{0};  // numbers from here on are unused
 constinit std::atomic<uint32_t> owner_process{0};
 constinit std::atomic<int> owner_pid{0};
+// Children that share our memory, but not our numbers, have become possible.
+// Set before the first of them is made, and then for good.
+constinit std::atomic<bool> strangers{false};
 constinit std::atomic<uint32_t> maker{0};  // process number; 0: nobody
 constinit std::atomic<bool> refused{false};  // no memory: for good
 
@@ -80,13 +83,19 @@ bool make_some() {
 // Once; forked children inherit a copy. One thread does it, another's open goes
 // untracked meanwhile. A maker inherited from before a fork is nobody.
 bool make() {
-  if (limit.load(std::memory_order_acquire) != 0) return true;
-  if (refused.load(std::memory_order_relaxed)) return false;
+  if (RACACHE_LIKELY(limit.load(std::memory_order_acquire) != 0)) return true;
+  SignalGuard signals;  // so that the maker is never this thread, interrupted
   const uint32_t me = engine::process_number();
-  uint32_t seen = maker.load(std::memory_order_relaxed);
-  if (seen == me || !maker.compare_exchange_strong(seen, me)) return false;
+  for (;;) {
+    if (limit.load(std::memory_order_acquire) != 0) return true;
+    if (refused.load(std::memory_order_acquire)) return false;
+    // A number of another process is a maker that a fork left behind.
+    uint32_t seen = maker.load(std::memory_order_relaxed);
+    if (seen != me && maker.compare_exchange_strong(seen, me)) break;
+    sys::invoke(SYS_sched_yield);
+  }
   const bool made = make_some();
-  if (!made) refused.store(true, std::memory_order_relaxed);
+  if (!made) refused.store(true, std::memory_order_release);
   maker.store(0, std::memory_order_release);
   return made;
 }
@@ -163,6 +172,7 @@ bool inheritable(int fd) {
 
 bool in_own_process() {
   table::refresh_owner();
+  if (!table::strangers.load(std::memory_order_relaxed)) return true;
   return sys::getpid() == table::owner_pid.load(std::memory_order_relaxed);
 }
 
@@ -226,8 +236,11 @@ void share_position(int fd) {
   position::share(held);
 }
 
+// Who asks for the inheritable ones only is about to make or become a program,
+// perhaps by vfork.
 void share_positions(Share which) {
   table::refresh_owner();
+  if (which == Share::kInheritable) table::strangers.store(true);
   const uint32_t above = table::above.load();
   for (uint32_t n = 0; n < above; ++n) {
     const int fd = static_cast<int>(n);

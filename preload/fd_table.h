@@ -46,7 +46,8 @@ void share_positions(Share which);
 void give_to_kernel(int fd);
 
 // False in a CLONE_VM child (vfork): it shares our memory, not our numbers. A
-// system call; for cold calls only.
+// system call once the process has made a child in one of the ways that share
+// (each of which begins with share_positions(kInheritable)).
 [[nodiscard]] bool in_own_process();
 
 // The numbers are no longer the same for all threads (CLONE_FILES undone): all

@@ -16,6 +16,7 @@
 //                                   engine's and the file is readable
 //            -> refused             for now: ask again at retry_at
 //            -> kernels             for good; calls cost one look
+//   untried  -> kernels             at a glance: too small, no regular file
 //   cached   -> adopting -> refused the file was lost (a writer came)
 //   refused  -> adopting            when it is time
 //   any      -> kernels             O_DIRECT was set, the program took a lease
@@ -45,7 +46,8 @@ namespace racache::preload {
 
 enum class Stage : uint8_t { kUntried, kAdopting, kCached, kRefused, kKernels };
 
-// The process half, a reason, a stage.
+// The process half, waiters for the end of `adopting`, a reason, a stage.
+inline constexpr uint64_t kStatusWaiters = uint64_t{1} << 16;
 constexpr uint64_t status_word(uint32_t process, Stage stage,
                                Reason reason = Reason::kNone) {
   return uint64_t{process} << 32 | uint64_t{static_cast<uint8_t>(reason)} << 8 |
@@ -104,6 +106,18 @@ extern OpenFile* files;  // set before table::limit
 #pragma GCC visibility pop
 
 inline OpenFile& open_file(uint32_t number) { return pool::files[number]; }
+
+// Whether a read of this number may be ours to answer: false at the price of
+// one more look than tracked(), for the many files that are the kernel's for
+// good, whose position is there too.
+RACACHE_HOT inline bool may_serve(int fd) {
+  const uint32_t number = number_of(slot_word(fd));
+  if (RACACHE_LIKELY(number == 0)) return false;
+  // Relaxed: nothing is read on the strength of it.
+  const uint64_t status =
+      open_file(number).status.load(std::memory_order_relaxed);
+  return stage_of(status) != Stage::kKernels || stale(status);
+}
 
 namespace pool {
 

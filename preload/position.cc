@@ -109,17 +109,17 @@ bool share(const Held& held) {
 }
 
 long seek(const Held& held, off_t offset, int whence, KernelUse& use) {
-  SignalGuard signals;
   for (;;) {
     const int64_t word = held->position.load();
     if (is_moving(word)) {
       wait_while_moving(*held);
     } else if (!is_private(word)) {
       if (use.enter(*held)) return kPass;
-    } else if (begin_move(held, word)) {
-      return seek_by_kernel(held, word, offset, whence);
-    } else if (!held.here()) {
-      return kPass;
+    } else {
+      SignalGuard signals;
+      if (begin_move(held, word))
+        return seek_by_kernel(held, word, offset, whence);
+      if (!held.here()) return kPass;
     }
   }
 }

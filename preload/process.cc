@@ -9,6 +9,7 @@
 //
 // The child side of a fork needs no handler: the engine's memory is not there
 // or wiped, and the descriptor table's entries are shared by then.
+#include "core/cache.h"
 #include "preload/process.h"
 
 #include <pthread.h>
@@ -33,6 +34,7 @@ void before_clone_flags(uint64_t flags) {
 
 void before_unshare(uint64_t flags) {
   if ((flags & CLONE_FILES) != 0) fd_forget_everything();
+  if ((flags & CLONE_NEWUSER) != 0) engine::shut_down();
 }
 
 // Prepare handlers run last-registered first: ours, from an early constructor,

@@ -17,7 +17,7 @@ using serve::KernelUse;
 using serve::kPass;
 
 ssize_t read(int fd, void* buffer, size_t count) {
-  if (RACACHE_LIKELY(!tracked(fd))) return real::read(fd, buffer, count);
+  if (RACACHE_LIKELY(!may_serve(fd))) return real::read(fd, buffer, count);
   KernelUse use;
   iovec storage;
   const long got =
@@ -26,7 +26,7 @@ ssize_t read(int fd, void* buffer, size_t count) {
 }
 
 ssize_t pread(int fd, void* buffer, size_t count, off_t offset) {
-  if (RACACHE_LIKELY(!tracked(fd)))
+  if (RACACHE_LIKELY(!may_serve(fd)))
     return real::pread(fd, buffer, count, offset);
   iovec storage;
   const long got =
@@ -36,14 +36,14 @@ ssize_t pread(int fd, void* buffer, size_t count, off_t offset) {
 }
 
 ssize_t readv(int fd, const iovec* iov, int count) {
-  if (RACACHE_LIKELY(!tracked(fd))) return real::readv(fd, iov, count);
+  if (RACACHE_LIKELY(!may_serve(fd))) return real::readv(fd, iov, count);
   KernelUse use;
   const long got = serve::read_next(fd, serve::many_buffers(iov, count), use);
   return got != kPass ? with_errno(got) : real::readv(fd, iov, count);
 }
 
 ssize_t preadv(int fd, const iovec* iov, int count, off_t offset) {
-  if (RACACHE_LIKELY(!tracked(fd))) return real::preadv(fd, iov, count, offset);
+  if (RACACHE_LIKELY(!may_serve(fd))) return real::preadv(fd, iov, count, offset);
   const long got = serve::read_at(fd, serve::many_buffers(iov, count), offset);
   return got != kPass ? with_errno(got) : real::preadv(fd, iov, count, offset);
 }
@@ -51,7 +51,7 @@ ssize_t preadv(int fd, const iovec* iov, int count, off_t offset) {
 // RWF_HIPRI asks for nothing that a cache would not do; every other flag is
 // the kernel's business. Offset -1 is the file position.
 ssize_t preadv2(int fd, const iovec* iov, int count, off_t offset, int flags) {
-  if (RACACHE_LIKELY(!tracked(fd)))
+  if (RACACHE_LIKELY(!may_serve(fd)))
     return real::preadv2(fd, iov, count, offset, flags);
   KernelUse use;
   Buffers to = serve::many_buffers(iov, count);

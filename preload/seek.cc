@@ -9,7 +9,7 @@ namespace racache::preload {
 namespace hook {
 
 off_t lseek(int fd, off_t offset, int whence) {
-  if (RACACHE_LIKELY(!tracked(fd))) return real::lseek(fd, offset, whence);
+  if (RACACHE_LIKELY(!may_serve(fd))) return real::lseek(fd, offset, whence);
   position::KernelUse use;
   const long at = serve::seek(fd, offset, whence, use);
   return at != serve::kPass ? with_errno(at) : real::lseek(fd, offset, whence);

@@ -5,12 +5,19 @@
 // Readers also end and begin, some of them inside a section, and are
 // interrupted by a signal handler that reads.
 //
-//   epoch_stress [seconds] [readers] [seed]
+//   epoch_stress [seconds] [readers] [seed] [fence]
+//
+// `fence`: as on a kernel without membarrier.
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cinttypes>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -210,22 +217,28 @@ void keep_evicting() {
   reuse(limbo);
 }
 
-// The bare handshake, as tight as it gets, for the few nanoseconds in which a
-// reader's announcement is still in its CPU's store buffer: without membarrier
-// or fence this finds a node in use that was taken for free.
+// The bare handshake. Stores to cold memory go before each section and hold up
+// the reader's announcement in its CPU's store buffer: without membarrier or
+// fence, this finds a node in use that was taken for free.
 struct alignas(64) Node {
   std::atomic<bool> freed{false};
 };
 Node nodes[2];
 alignas(64) std::atomic<uint32_t> published{0};
+constexpr size_t kColdBytes = 64 << 20;
+char cold[kColdBytes];
 
 void keep_looking() {
   ThreadSlot* slot = epoch::self();
   if (slot == nullptr) return;
-  for (uint64_t i = 0; !world.stop.load(std::memory_order_relaxed); ++i) {
+  std::mt19937_64 random(1);
+  while (!world.stop.load(std::memory_order_relaxed)) {
+    for (int i = 0; i < 24; ++i) {
+      static_cast<volatile char*>(cold)[random() % kColdBytes] = 1;
+    }
     epoch::Section section(*slot);
     const Node& node = nodes[published.load(std::memory_order_acquire)];
-    for (uint64_t look = 0; look < 20 + i % 40; ++look) {
+    for (int look = 0; look < 500; ++look) {
       if (node.freed.load(std::memory_order_relaxed)) world.wrong.fetch_add(1);
     }
   }
@@ -252,6 +265,18 @@ void run_handshake(unsigned tenths) {
   looker.join();
   swapper.join();
   world.stop.store(false);
+}
+
+bool refuse_membarrier() {
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program = {4, filter};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
 void make_world() {
@@ -309,6 +334,7 @@ int main(int argc, char** argv) {
   const unsigned readers = argc > 2 ? atoi(argv[2]) : 3;
   const uint64_t seed = argc > 3 ? strtoull(argv[3], nullptr, 0) : 1;
   std::printf("epoch_stress %u %u %" PRIu64 "\n", seconds, readers, seed);
+  if (argc > 4 && !refuse_membarrier()) return 77;
   make_world();
   run_handshake(seconds * 10 / 3 + 1);
   std::vector<std::thread> threads;

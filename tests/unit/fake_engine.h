@@ -30,6 +30,7 @@ struct FakeFile {
 struct Engine {
   std::atomic<bool> running{true};
   std::atomic<int> adoptions{0};  // attempts
+  std::atomic<int> glances{0};
   std::atomic<int> releases{0};
   std::atomic<int> refusals_counted{0};
   racache::Reason refuse = racache::Reason::kNone;
@@ -50,7 +51,7 @@ struct Engine {
     adoption_us = 0;
     during_adoption = nullptr;
     hit_most = read_most = SIZE_MAX;
-    adoptions = releases = refusals_counted = advice_seen = hints = 0;
+    glances = adoptions = releases = refusals_counted = advice_seen = hints = 0;
     newest = nullptr;
   }
 };
@@ -108,6 +109,13 @@ uint32_t generation() {
 }
 uint32_t process_number() { return epoch::process_number(); }
 void count_refusal(Reason) { ++fake::engine.refusals_counted; }
+Reason hopeless(int fd) {
+  ++fake::engine.glances;
+  struct stat st;
+  return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0
+             ? Reason::kNone
+             : Reason::kSmall;
+}
 Adopted adopt(int fd, OpenStream&) {
   ++fake::engine.adoptions;
   if (fake::engine.adoption_us != 0) usleep(fake::engine.adoption_us);

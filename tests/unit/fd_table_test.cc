@@ -262,6 +262,7 @@ namespace {
 template <class Body>
 void in_vfork_child(Body& body) {
   static char stack[256 << 10];
+  share_positions(Share::kInheritable);  // as the hook of vfork does
   const int pid = ::clone(
       [](void* argument) -> int {
         (*static_cast<Body*>(argument))();

@@ -196,6 +196,19 @@ TEST_CASE("a refusal for good is asked for once") {
   CHECK(engine.releases == 0);
 }
 
+TEST_CASE("what a glance refuses is neither asked about nor arranged for") {
+  TestFile file(0);
+  engine.reset();
+  const int fd = open_tracked(file.path);
+  for (int i = 0; i < 5; ++i) CHECK(read_string(fd, 10).empty());
+  CHECK(do_lseek(fd, 5, SEEK_SET) == 5);
+  CHECK(kernel_position(fd) == 5);
+  CHECK(engine.glances == 1);
+  CHECK(engine.adoptions == 0);
+  CHECK_FALSE(may_serve(fd));
+  close_tracked(fd);
+}
+
 TEST_CASE("a refusal for now is asked for again, later and later") {
   TestFile file(100000);
   engine.reset();

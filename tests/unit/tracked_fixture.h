@@ -68,7 +68,7 @@ inline long as_libc(long answer) {
   return -1;
 }
 inline ssize_t do_read(int fd, void* buffer, size_t count) {
-  if (!tracked(fd)) return ::read(fd, buffer, count);
+  if (!may_serve(fd)) return ::read(fd, buffer, count);
   serve::KernelUse use;
   iovec storage;
   const long got =
@@ -76,13 +76,13 @@ inline ssize_t do_read(int fd, void* buffer, size_t count) {
   return got != serve::kPass ? as_libc(got) : ::read(fd, buffer, count);
 }
 inline ssize_t do_readv(int fd, const iovec* iov, int count) {
-  if (!tracked(fd)) return ::readv(fd, iov, count);
+  if (!may_serve(fd)) return ::readv(fd, iov, count);
   serve::KernelUse use;
   const long got = serve::read_next(fd, serve::many_buffers(iov, count), use);
   return got != serve::kPass ? as_libc(got) : ::readv(fd, iov, count);
 }
 inline ssize_t do_pread(int fd, void* buffer, size_t count, off_t offset) {
-  if (!tracked(fd)) return pread_raw(fd, buffer, count, offset);
+  if (!may_serve(fd)) return pread_raw(fd, buffer, count, offset);
   iovec storage;
   const long got =
       serve::read_at(fd, serve::one_buffer(buffer, count, storage), offset);
@@ -90,7 +90,7 @@ inline ssize_t do_pread(int fd, void* buffer, size_t count, off_t offset) {
                              : pread_raw(fd, buffer, count, offset);
 }
 inline off_t do_lseek(int fd, off_t offset, int whence) {
-  if (!tracked(fd)) return ::lseek(fd, offset, whence);
+  if (!may_serve(fd)) return ::lseek(fd, offset, whence);
   serve::KernelUse use;
   const long at = serve::seek(fd, offset, whence, use);
   return at != serve::kPass ? as_libc(at) : ::lseek(fd, offset, whence);
