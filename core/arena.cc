@@ -60,6 +60,7 @@ bool populate(std::byte* block) {
 
 }  // namespace
 
+// Either everything is had or nothing is kept, for the caller asks again.
 Expected<void> Arena::init(size_t bytes, HugePages huge_pages) {
   uint64_t blocks = bytes / kBlockSize;
   if (blocks == 0) blocks = 1;
@@ -98,6 +99,7 @@ void Arena::destroy() {
   prepared_count_.store(0, kRelaxed);
 }
 
+// The smallest free run that fits, so that large ones stay large.
 FolioId Arena::allocate(unsigned order) {
   if (order > kMaxOrder) return kNoFolio;
   LockGuard guard(lock_);

@@ -29,6 +29,7 @@ Expected<void> FileIndex::init(uint64_t pages, Metadata& metadata) {
   return {};
 }
 
+// Folios that are still in it are simply forgotten; their owner has them.
 void FileIndex::destroy() {
   if (table_ == nullptr) return;
   for (uint64_t g = next_group(0); g < groups_; g = next_group(g + 1)) {
@@ -53,6 +54,8 @@ bool FileIndex::charge(uint64_t group) {
                                  group * sizeof(uint32_t));
 }
 
+// Out of the table is "no memory": the caller tries a smaller folio, which ends
+// within the file.
 FileIndex::Insert FileIndex::insert(PageIndex first, unsigned order,
                                     FolioId folio) {
   const uint64_t count = uint64_t{1} << order;
@@ -73,6 +76,7 @@ FileIndex::Insert FileIndex::insert_large(uint64_t group, uint64_t count,
   return Insert::kOk;
 }
 
+// A new leaf is filled before it is linked, so a reader finds it complete.
 FileIndex::Insert FileIndex::insert_small(PageIndex first, uint64_t count,
                                           FolioId folio) {
   const uint64_t group = first >> kGroupShift;
@@ -100,6 +104,7 @@ uint32_t FileIndex::leaf_for(uint64_t group) {
   return number < 0 ? 0 : static_cast<uint32_t>(number) | kLeaf;
 }
 
+// Readers may go on using the folio, and the leaf, until their sections end.
 void FileIndex::erase(PageIndex first, unsigned order) {
   const uint64_t count = uint64_t{1} << order;
   if (first >= end() || count > end() - first) return;
@@ -109,6 +114,8 @@ void FileIndex::erase(PageIndex first, unsigned order) {
   }
 }
 
+// The last folio takes the leaf with it: a leaf for a group that is read no
+// more would hold on to the budget.
 void FileIndex::erase_from_leaf(PageIndex first, uint64_t count) {
   std::atomic<uint32_t>& slot = table_[first >> kGroupShift];
   const uint32_t entry = slot.load(kRelaxed);
@@ -127,6 +134,7 @@ void FileIndex::erase_from_leaf(PageIndex first, uint64_t count) {
   metadata_->retire_leaf(entry & ~kLeaf);
 }
 
+// Bounded, unlike lookup(): the scans may look beyond the end of the file.
 uint32_t FileIndex::entry_of(PageIndex page) const {
   if (page >= end()) return 0;
   return table_[page >> kGroupShift].load(kAcquire);
@@ -167,6 +175,8 @@ PageIndex FileIndex::next_hole(PageIndex from, uint64_t max_scan) const {
   return from + max_scan;
 }
 
+// The scan's three ends, as the kernel has them: a hole, page 0 passed, or
+// max_scan pages examined, whose last is then the answer.
 PageIndex FileIndex::previous_hole(PageIndex from, uint64_t max_scan) const {
   PageIndex page = from;
   for (uint64_t left = max_scan; left != 0;) {
@@ -192,6 +202,8 @@ PageIndex FileIndex::present_in(uint32_t entry, PageIndex page) const {
   return page;
 }
 
+// Empty stretches of a large file's table, never written to, are stepped over
+// by the page.
 PageIndex FileIndex::next_present(PageIndex from, PageIndex limit) const {
   const PageIndex bound = limit < end() ? limit : end();
   PageIndex page = from;

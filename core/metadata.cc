@@ -24,6 +24,8 @@ constexpr size_t kLargeTable = 64 << 10;
 constexpr size_t kLeastTable = 64;
 constexpr uint32_t kBatch = 64;  // leaves to a grace period
 
+// Powers of two: a table is small beside the file it describes, and few classes
+// mean that what one file gives back fits the next.
 unsigned class_of(size_t bytes) {
   if (bytes <= kLeastTable) return 0;
   return floor_log2(bytes - 1) + 1 - floor_log2(kLeastTable);
@@ -73,6 +75,7 @@ void Metadata::release(Region& region) {
   region = {};
 }
 
+// Reserves all there may ever be; only what is touched costs memory.
 Expected<void> Metadata::init(size_t bytes) {
   const size_t limit = round_down(bytes, kPageSize);
   if (limit < kLeastBudget) return tl::unexpected(Errno{ENOMEM});
@@ -103,6 +106,8 @@ void Metadata::destroy() {
   for (void*& list : free_tables_) list = nullptr;
 }
 
+// Never gives back but for large tables: what was touched stays the process's,
+// whether it is in use or on a free list.
 bool Metadata::charge(size_t bytes) {
   const size_t touched = touched_.load(kRelaxed);
   if (bytes > limit_ - touched) return false;
@@ -138,6 +143,8 @@ bool Metadata::grow(Region& region, size_t bytes) {
   return true;
 }
 
+// A leaf and its LeafInfo lie in regions of their own: 64 ids fill four cache
+// lines exactly.
 bool Metadata::grow_leaves() {
   if (!grow(leaf_region_, kLeafSize)) return false;
   if (!grow(info_region_, sizeof(LeafInfo))) {
@@ -174,6 +181,8 @@ void Metadata::reclaim_leaves() {
   stamp_ = epoch::retire();
 }
 
+// Fresh leaves before a grace period: the budget is there to be used, and a
+// membarrier interrupts every running thread.
 int64_t Metadata::allocate_leaf() {
   LockGuard guard(lock_);
   if (free_leaves_.count == 0 && !grow_leaves()) {
@@ -219,6 +228,8 @@ void* Metadata::small_table(size_t bytes) {
   return table;
 }
 
+// The mapping is made and unmade without the lock: the kernel may have to wait
+// for a page fault of another thread.
 void* Metadata::large_table(size_t bytes) {
   const LargeTable layout(bytes);
   if (!charge_large(layout.bitmap_size())) return nullptr;
@@ -249,6 +260,7 @@ void Metadata::free_table(void* table, size_t bytes) {
   count_used(0 - class_size(size_class));
 }
 
+// The bitmap needs no lock: a table has one writer, who holds its file's lock.
 bool Metadata::charge_table(void* table, size_t bytes, size_t offset) {
   if (bytes < kLargeTable) return true;
   const size_t page = offset >> kPageShift;

@@ -155,10 +155,12 @@ uint32_t take() {
 
 // Nobody refers to it any more.
 void bury(OpenFile& open) {
-  File* file = open.file.exchange(nullptr);
-  const uint32_t generation = open.generation.load();
-  if (file != nullptr && generation == engine::generation()) {
-    engine::release(*file, generation);
+  // Relaxed: the last reference was given up by an acquiring exchange.
+  File* file = open.file.load(std::memory_order_relaxed);
+  if (file != nullptr) {
+    open.file.store(nullptr, std::memory_order_relaxed);
+    const uint32_t generation = open.generation.load(std::memory_order_relaxed);
+    if (generation == engine::generation()) engine::release(*file, generation);
   }
   retire(open);
 }
@@ -190,20 +192,24 @@ bool init(uint32_t count) {
   return true;
 }
 
+// Relaxed: nobody knows it before the slot is linked, which publishes it all.
 uint32_t allocate() {
   const uint32_t number = take();
   if (number == 0) return 0;
+  constexpr auto kRelaxed = std::memory_order_relaxed;
   OpenFile& open = files[number];
   ++open.incarnation;
-  open.position.store(position::in_kernel(open.incarnation));
-  open.generation.store(0);
-  open.advice.store(0);
-  open.escape_counted.store(false);
-  open.retry_at_ms.store(0);
+  open.position.store(position::in_kernel(open.incarnation), kRelaxed);
+  open.generation.store(0, kRelaxed);
+  open.advice.store(0, kRelaxed);
+  open.escape_counted.store(false, kRelaxed);
+  open.retry_at_ms.store(0, kRelaxed);
   open.backoff_ms = 0;
+  open.adopted_at_ms = 0;
   new (&open.stream) OpenStream{};
-  open.status.store(status_now(Stage::kUntried));
-  open.references.store(1);
+  open.status.store(status_now(Stage::kUntried), kRelaxed);
+  // A pin that comes by a stale look at a slot finds it complete.
+  open.references.store(1, std::memory_order_release);
   return number;
 }
 

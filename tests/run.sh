@@ -19,7 +19,7 @@ case ${1:-} in
   *) echo "usage: tests/run.sh [--quick]" >&2; exit 2 ;;
 esac
 started=$SECONDS
-limit=${RACACHE_TEST_SECONDS:-900}
+limit=${RACACHE_TEST_SECONDS:-3600}
 cores=$(nproc)
 unset LD_PRELOAD
 for name in $(compgen -e RACACHE); do unset "$name"; done
