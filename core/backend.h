@@ -61,7 +61,7 @@ struct Backend {
   // Moves the ring's descriptor elsewhere, off `fd`, for a dup2 onto it.
   bool (*move_ring_fd)(Backend& self);
   bool (*lost)(Backend& self);  // the ring was closed under us
-  // Waits until nothing is in flight, at most 2 ms. io_uring finishes reads by
+  // Waits until nothing is in flight, at most 100 ms. io_uring finishes reads by
   // interrupting the thread that submitted them; a system call that reports
   // that as EINTR (epoll_wait, semop), or that is deaf to it (vfork), should
   // not begin before.

@@ -198,9 +198,12 @@ int ring_fd(Backend& self) { return of(self).ring.fd(); }
 bool move_ring_fd(Backend& self) { return of(self).ring.move_fd(); }
 bool lost(Backend& self) { return of(self).ring.lost(); }
 
+// A device that takes longer than this is not waited for.
+constexpr uint64_t kQuiesceNs = 100'000'000;
+
 void quiesce(Backend& self) {
   Uring& u = of(self);
-  const uint64_t end = sys::monotonic_ns() + 2000000;
+  const uint64_t end = sys::monotonic_ns() + kQuiesceNs;
   u.ring.flush();
   while (!u.ring.settled() && sys::monotonic_ns() < end) nap(50000);
   poll(u);

@@ -65,7 +65,7 @@ void let_go();
 // single-threaded processes only (a user namespace). Every file becomes the
 // kernel's. Not possible with the `threads` backend: then nothing happens.
 void shut_down();
-// Waits (at most 2 ms) until no asynchronous read is in flight: completions
+// Waits (at most 100 ms) until no asynchronous read is in flight: completions
 // interrupt the submitting thread, and an epoll_wait would return EINTR that
 // it would not return without us. One load when nothing is in flight.
 void quiesce();
