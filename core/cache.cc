@@ -125,7 +125,8 @@ struct SlowRead {
   uint64_t offset;
   size_t left;
   int fd;
-  int stuck;  // rounds without progress
+  int stuck;   // rounds without progress
+  int absent;  // of them: found nothing there
   bool waited;
 
   uint64_t pages_left(PageIndex from) const {
@@ -162,7 +163,7 @@ void meet_mark(SlowRead& read, FolioId id) {
 
 // What stopped the copy is dealt with; false when the kernel has to go on.
 bool resolve(SlowRead& read, const Progress& progress, Counters& counters) {
-  constexpr int kPatience = 4;
+  constexpr int kPatience = 8;
   if (progress.stop == Stop::kBadBuffer) return false;  // EFAULT is its word
   if (!read.file.readable()) return false;
   SignalGuard signals;
@@ -174,9 +175,9 @@ bool resolve(SlowRead& read, const Progress& progress, Counters& counters) {
       wait_for(read, progress.folio, counters);
       break;
     default: {
-      if (read.file.direct_refused.load(std::memory_order_relaxed)) {
-        return false;
-      }
+      // Once more, because it may have been evicted before it was copied; but
+      // an error is for the kernel's call to report.
+      if (++read.absent > 2) return false;
       const PageIndex page = read.offset >> kPageShift;
       read.waited = true;
       fill::on_miss(read.file, read.stream, page, read.pages_left(page),
@@ -225,7 +226,7 @@ ReadResult read(File& file, OpenStream& stream, const iovec* iov, int iov_count,
   ThreadSlot* slot = epoch::self();
   if (slot == nullptr || !file.readable()) return {skip, false};
   const size_t total = clip(file, offset, total_of(iov, iov_count));
-  SlowRead read{file, stream, offset + skip, total - skip, fd, 0, false};
+  SlowRead read{file, stream, offset + skip, total - skip, fd, 0, 0, false};
   Destination to(iov, iov_count, skip);
   bool complete = true;
   for (;;) {
@@ -236,7 +237,7 @@ ReadResult read(File& file, OpenStream& stream, const iovec* iov, int iov_count,
       progress = copy_present(file, read.offset, read.left, to, slot->counters);
     }
     if (progress.stop == Stop::kEnd) break;
-    if (read.offset != before) read.stuck = 0;
+    if (read.offset != before) read.stuck = read.absent = 0;
     if (!resolve(read, progress, slot->counters)) {
       complete = false;
       ++slot->counters.kernel_fallbacks;

@@ -38,11 +38,31 @@ namespace racache {
   X(lease_breaks)        /* leases given up because a writer came */          \
   X(adopted)             /* files adopted */
 
+// A number that one thread writes and any thread may read: as cheap as a plain
+// one. Relaxed: nothing is ordered by it.
+class Count {
+ public:
+  constexpr Count() = default;
+  constexpr Count(uint64_t n) : n_(n) {}  // NOLINT: meant to be implicit
+  Count(const Count& other) : n_(other) {}
+  Count& operator=(const Count& other) { return *this = uint64_t{other}; }
+  Count& operator=(uint64_t n) {
+    __atomic_store_n(&n_, n, __ATOMIC_RELAXED);
+    return *this;
+  }
+  operator uint64_t() const { return __atomic_load_n(&n_, __ATOMIC_RELAXED); }
+  Count& operator+=(uint64_t n) { return *this = uint64_t{*this} + n; }
+  Count& operator++() { return *this += 1; }
+
+ private:
+  uint64_t n_ = 0;
+};
+
 struct Counters {
-#define RACACHE_X(name) uint64_t name;
+#define RACACHE_X(name) Count name;
   RACACHE_COUNTERS(RACACHE_X)
 #undef RACACHE_X
-  uint64_t inserted_by_order[10];
+  Count inserted_by_order[10];
 };
 
 // Why a file is the kernel's (files.kernel{reason: n}).

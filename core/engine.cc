@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "core/engine.h"
 
-#include <cerrno>
-#include <new>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <cerrno>
+#include <new>
 
 #include "core/backend_threads.h"
 #include "core/backend_uring.h"
@@ -18,8 +18,8 @@ namespace {
 // start lock that nobody holds.
 struct Root {
   std::atomic<Engine*> engine;
-  std::atomic<bool> refused;        // could not start; not tried again
-  std::atomic<bool> written;        // statistics
+  std::atomic<bool> refused;  // could not start; not tried again
+  std::atomic<bool> written;  // statistics
   Lock start;
   std::atomic<uint32_t> kernel_files[static_cast<size_t>(Reason::kCount)];
 };
@@ -28,9 +28,9 @@ constinit std::atomic<Root*> g_root{nullptr};
 constinit Config g_config;
 
 void* map_private(size_t bytes, int advice) {
-  const long mapped = sys::invoke(
-      SYS_mmap, 0L, bytes, PROT_READ | PROT_WRITE,
-      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
+  const long mapped =
+      sys::invoke(SYS_mmap, 0L, bytes, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
   if (sys::failed(mapped)) return nullptr;
   if (sys::failed(sys::invoke(SYS_madvise, mapped, bytes, advice))) {
     sys::invoke(SYS_munmap, mapped, bytes);
@@ -52,12 +52,18 @@ bool make_arena(Engine& engine) {
 
 const char* refusal_text(int error) {
   switch (error) {
-    case EPERM: return "io_uring: EPERM (seccomp?)";
-    case ENOSYS: return "io_uring: ENOSYS";
-    case EACCES: return "io_uring: EACCES";
-    case ENOMEM: return "io_uring: ENOMEM";
-    case EMFILE: return "io_uring: EMFILE";
-    default: return "io_uring: refused";
+    case EPERM:
+      return "io_uring: EPERM (seccomp?)";
+    case ENOSYS:
+      return "io_uring: ENOSYS";
+    case EACCES:
+      return "io_uring: EACCES";
+    case ENOMEM:
+      return "io_uring: ENOMEM";
+    case EMFILE:
+      return "io_uring: EMFILE";
+    default:
+      return "io_uring: refused";
   }
 }
 
@@ -108,8 +114,8 @@ bool make_parts(Engine& engine) {
   if (!engine.metadata.init(budget)) return false;
   const uint64_t ops = limit >> 20;
   if (!engine.ops.init(ops < 32 ? 32 : ops > 512 ? 512 : ops)) return false;
-  engine.files = static_cast<File*>(
-      map_private(sizeof(File) * kMaxFiles, MADV_DONTFORK));
+  engine.files =
+      static_cast<File*>(map_private(sizeof(File) * kMaxFiles, MADV_DONTFORK));
   return engine.files != nullptr && make_backend(engine);
 }
 
@@ -130,7 +136,10 @@ Engine* create() {
   engine->start_ns = sys::monotonic_ns();
   if (!make_parts(*engine)) return nullptr;
   const int started = engine->service.start(*engine);
-  if (started != 0) return nullptr;
+  if (started != 0) {
+    engine->backend->destroy(*engine->backend);
+    return nullptr;
+  }
   populate(*engine);
   return engine;
 }
@@ -228,17 +237,12 @@ Adopted adopt(int fd, OpenStream& stream) {
   if (reason != Reason::kNone) return refused(reason);
   Engine* engine = get_or_start(*r);
   if (engine == nullptr) return refused(Reason::kNoEngine);
-  const eligible::Device device =
-      eligible::device_limits(g_config, candidate.device);
   AdoptRequest request{};
   request.tid = sys::gettid();
   request.fd = fd;
   request.device = candidate.device;
   request.inode = candidate.inode;
-  request.trust =
-      g_config.coherence == Coherence::kTrust && candidate.named;
-  request.ra_pages = device.ra_pages;
-  request.io_pages = device.io_pages;
+  request.trust = g_config.coherence == Coherence::kTrust && candidate.named;
   __builtin_memcpy(request.path, candidate.path, sizeof request.path);
   engine->service.adopt(request);
   if (request.file == nullptr) return refused(request.reason);

@@ -40,7 +40,8 @@ struct Engine {
   std::atomic<uint64_t> verify_tick;
   char io_why[64];                   // why not uring, or ""
   uint64_t start_ns;
-  TopFile buried[kTopFiles];         // the service thread's
+  Lock buried_lock;
+  TopFile buried[kTopFiles];         // the most read of the files let go of
   uint32_t generation;
   int pid;
 };
@@ -63,7 +64,7 @@ void in_private_table(Engine& engine);
 void remember_statistics(Engine& engine, const File& file);
 
 // What the engine knows, for the statistics.
-void fill_snapshot(const Engine& engine, Snapshot& snapshot);
+void fill_snapshot(Engine& engine, Snapshot& snapshot);
 
 }  // namespace engine
 }  // namespace racache

@@ -10,10 +10,11 @@ namespace {
 
 void add_slot(ThreadSlot& slot, void* argument) {
   Counters& sum = *static_cast<Counters*>(argument);
-  const uint64_t* from = reinterpret_cast<const uint64_t*>(&slot.counters);
-  uint64_t* to = reinterpret_cast<uint64_t*>(&sum);
-  for (size_t i = 0; i < sizeof(Counters) / sizeof(uint64_t); ++i) {
-    to[i] += __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+#define RACACHE_X(name) sum.name += slot.counters.name;
+  RACACHE_COUNTERS(RACACHE_X)
+#undef RACACHE_X
+  for (unsigned o = 0; o < kOrders; ++o) {
+    sum.inserted_by_order[o] += slot.counters.inserted_by_order[o];
   }
 }
 
@@ -50,10 +51,16 @@ void sort_top(Snapshot& s) {
   }
 }
 
-void collect_top(const Engine& engine, Snapshot& s) {
+void collect_buried(Engine& engine, Snapshot& s) {
+  SignalGuard signals;
+  LockGuard guard(engine.buried_lock);
   for (const TopFile& buried : engine.buried) {
     offer(s.top, &s.top_count, buried);
   }
+}
+
+void collect_top(Engine& engine, Snapshot& s) {
+  collect_buried(engine, s);
   const uint32_t used = engine.files_used.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < used; ++i) {
     const File& file = engine.files[i];
@@ -100,14 +107,14 @@ void program_name(char (&out)[64]) {
 
 }  // namespace
 
-// Called by the service thread, which alone writes `buried`.
 void remember_statistics(Engine& engine, const File& file) {
+  LockGuard guard(engine.buried_lock);
   unsigned count = 0;
   while (count < kTopFiles && engine.buried[count].reads != 0) ++count;
   offer(engine.buried, &count, describe(file));
 }
 
-void fill_snapshot(const Engine& engine, Snapshot& s) {
+void fill_snapshot(Engine& engine, Snapshot& s) {
   epoch::for_each(add_slot, &s.counters);
   collect_folios(engine, s);
   collect_memory(engine, s);

@@ -7,7 +7,9 @@ namespace racache {
 namespace {
 
 constexpr uint64_t kGraceTimeoutNs = 2'000'000;
-constexpr uint64_t kBatchPages = 4 * kBlockPages;  // freed at a time, at most
+// Freed at a time, at least, where the arena is not small: a grace period costs
+// the same for many as for one.
+constexpr uint64_t kBatchPages = 4 * kBlockPages;
 
 uint64_t pages_in(const Arena& arena, FolioId id) {
   return arena.folio(id).pages();
@@ -79,8 +81,7 @@ bool Evictor::try_evict(Engine& engine, FolioId id, uint64_t* pages) {
     folio.word.fetch_and(~Folio::kReferenced, std::memory_order_relaxed);
     return false;  // its second chance
   }
-  const uint32_t number =
-      __atomic_load_n(&folio.file, __ATOMIC_RELAXED);
+  const uint32_t number = __atomic_load_n(&folio.file, __ATOMIC_RELAXED);
   if (number >= engine.files_used.load(std::memory_order_acquire)) {
     return false;
   }
@@ -88,7 +89,7 @@ bool Evictor::try_evict(Engine& engine, FolioId id, uint64_t* pages) {
   if (!file.lock.try_lock()) return false;
   bool killed = false;
   const PageIndex first = __atomic_load_n(&folio.index, __ATOMIC_RELAXED);
-  if (file.state.load(std::memory_order_relaxed) != File::State::kFree &&
+  if (file.state.load(std::memory_order_acquire) != File::State::kFree &&
       first < file.pages && file.index.lookup(first) == id &&
       folio.try_kill()) {
     const unsigned order =
@@ -104,6 +105,7 @@ bool Evictor::try_evict(Engine& engine, FolioId id, uint64_t* pages) {
 
 // At most two turns of the hand: the first may only clear reference bits.
 bool Evictor::evict_some(Engine& engine, uint64_t pages) {
+  LockGuard guard(lock_);
   uint64_t freed = 0;
   uint64_t evicted = 0;
   const uint64_t frames = engine.arena.block_count() * kBlockPages;
@@ -125,12 +127,14 @@ bool Evictor::evict_some(Engine& engine, uint64_t pages) {
 }
 
 bool Evictor::reclaim(Engine& engine, uint64_t pages) {
-  LockGuard guard(lock_);
+  const uint64_t sixteenth = engine.arena.limit() >> (kPageShift + 4);
+  const uint64_t least = sixteenth < kBatchPages ? sixteenth : kBatchPages;
   for (int round = 0; round < 8; ++round) {
     const uint64_t free = engine.arena.free_pages();
     if (free >= pages) return true;
     const uint64_t missing = pages - free;
-    if (!evict_some(engine, missing < kBatchPages ? kBatchPages : missing)) {
+    const uint64_t batch = missing < least ? least : missing;
+    if (!evict_some(engine, batch)) {
       // Nothing to evict; something may still be waiting for its grace.
       if (!flush(engine, kGraceTimeoutNs)) return false;
       flush(engine, kGraceTimeoutNs);
@@ -142,8 +146,7 @@ bool Evictor::reclaim(Engine& engine, uint64_t pages) {
   return engine.arena.free_pages() >= pages;
 }
 
-void Evictor::drop(Engine& engine, File& file, PageIndex first,
-                   PageIndex end) {
+void Evictor::drop(Engine& engine, File& file, PageIndex first, PageIndex end) {
   // In slices, so that a reader who plans is not held up by a large file.
   constexpr int kSlice = 64;
   PageIndex page = first;

@@ -53,7 +53,6 @@ class File {
   std::atomic<uint32_t> references;  // descriptions, and slow calls under way
   std::atomic<uint32_t> in_flight;   // reads submitted and not done
   std::atomic<bool> check_page_cache;  // some of it may be in the kernel's
-  std::atomic<bool> direct_refused;    // a direct read said EINVAL
   uint32_t ra_pages;                 // of the device, at adoption
   uint32_t io_pages;
   int32_t direct_slot;               // of the backend; -1 none
@@ -64,6 +63,7 @@ class File {
   uint64_t device, inode;
   FileStamp stamp;                   // valid while dormant
   uint64_t idle_since_ns;            // last description closed; 0: in use
+  bool trusted;                      // RACACHE_COHERENCE=trust: no lease
   bool in_table;                     // found by (device, inode)
   uint32_t chain;                    // next in its bucket or free list, + 1
 

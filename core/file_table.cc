@@ -10,8 +10,9 @@ namespace racache {
 namespace {
 
 constexpr int kMaxPrivateFd = 256 << 10;
-constexpr uint64_t kGraceNs = 1'000'000'000;      // programs reopen
-constexpr uint64_t kLookEveryNs = 200'000'000;    // for an unlinked file
+constexpr uint64_t kGraceNs = 1'000'000'000;    // programs reopen
+constexpr uint64_t kLookEveryNs = 200'000'000;  // for an unlinked file
+constexpr uint64_t kLookSoonNs = 2'000'000;     // a read or reader to end
 // A change within one timestamp tick of another may leave ctime as it was.
 constexpr int64_t kTimestampTickNs = 20'000'000;
 
@@ -21,9 +22,9 @@ uint32_t hash_of(uint64_t device, uint64_t inode) {
 }
 
 void* map_table(size_t bytes) {
-  const long mapped = sys::invoke(
-      SYS_mmap, 0L, bytes, PROT_READ | PROT_WRITE,
-      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
+  const long mapped =
+      sys::invoke(SYS_mmap, 0L, bytes, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
   if (sys::failed(mapped)) return nullptr;
   sys::invoke(SYS_madvise, mapped, bytes, MADV_DONTFORK);
   return reinterpret_cast<void*>(mapped);
@@ -129,8 +130,9 @@ void FileTable::close_descriptors(File& file) {
 // file; what changes it later moves its ctime, if that is not too fresh.
 void FileTable::fall_asleep(File& file, const FileStamp& stamp) {
   file.stamp = stamp;
+  lease::release(file.direct_fd);  // now, not when the ring lets go of it
   file.state.store(File::State::kDormant, std::memory_order_release);
-  close_descriptors(file);  // and with it the lease
+  close_descriptors(file);
 }
 
 void FileTable::condemn(File& file) {
@@ -140,8 +142,7 @@ void FileTable::condemn(File& file) {
 }
 
 bool FileTable::still_true(const File& file, const FileStamp& now) {
-  return file.state.load(std::memory_order_relaxed) ==
-             File::State::kDormant &&
+  return file.state.load(std::memory_order_relaxed) == File::State::kDormant &&
          file.stamp == now;
 }
 
@@ -151,7 +152,7 @@ bool FileTable::bury(File& file) {
   close_descriptors(file);
   engine_->evictor.drop(*engine_, file, 0, file.pages);
   // A slow reader may still look into the index: one grace period more.
-  if (!epoch::wait(epoch::retire(), kLookEveryNs / 100)) return false;
+  if (!epoch::passed(epoch::retire())) return false;
   {
     LockGuard guard(file.lock);
     file.index.destroy();
@@ -165,25 +166,27 @@ bool FileTable::bury(File& file) {
 uint64_t FileTable::look_after(File& file, uint64_t now) {
   const File::State state = file.state.load(std::memory_order_relaxed);
   if (state == File::State::kBroken) {
-    return bury(file) ? 0 : now + kLookEveryNs;
+    return bury(file) ? 0 : now + kLookSoonNs;
   }
   if (state != File::State::kLeased) return 0;
   if (!quiet(file)) {
     file.idle_since_ns = 0;
     return file.references.load(std::memory_order_acquire) == 0
-               ? now + kLookEveryNs / 100
+               ? now + kLookSoonNs
                : 0;
   }
   if (file.idle_since_ns == 0) file.idle_since_ns = now;
   lease::Facts facts;
   if (!lease::facts_of(file.direct_fd, &facts) || facts.links == 0) {
-    return bury(file) ? 0 : now + kLookEveryNs;
+    return bury(file) ? 0 : now + kLookSoonNs;
   }
   if (now - file.idle_since_ns < kGraceNs) return now + kLookEveryNs;
   const bool settled =
+      lease::keeps_ctime(file.direct_fd) &&
       wall_clock_ns() - facts.stamp.ctime_ns > kTimestampTickNs;
-  if (!settled || lease::breaking(file.direct_fd)) {
-    return bury(file) ? 0 : now + kLookEveryNs;
+  const bool gone = !file.trusted && lease::breaking(file.direct_fd);
+  if (!settled || gone) {
+    return bury(file) ? 0 : now + kLookSoonNs;
   }
   fall_asleep(file, facts.stamp);
   return 0;

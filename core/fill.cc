@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "core/fill.h"
 
-#include <cerrno>
 #include <sys/mman.h>
+#include <cerrno>
 
 #include "core/engine.h"
 #include "core/lease.h"
@@ -11,9 +11,9 @@ namespace racache {
 
 Expected<void> OpPool::init(uint32_t count) {
   const size_t bytes = sizeof(FillOp) * count;
-  const long mapped = sys::invoke(
-      SYS_mmap, 0L, bytes, PROT_READ | PROT_WRITE,
-      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
+  const long mapped =
+      sys::invoke(SYS_mmap, 0L, bytes, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
   if (sys::failed(mapped)) return tl::unexpected(Errno{ENOMEM});
   sys::invoke(SYS_madvise, mapped, bytes, MADV_DONTFORK);
   ops_ = reinterpret_cast<FillOp*>(mapped);
@@ -147,8 +147,9 @@ void complete(FillOp& op, long result) {
   const uint64_t expected = expected_bytes(op);
   const uint64_t got = result > 0 ? static_cast<uint64_t>(result) : 0;
   count_device(op, got < expected ? got : expected);
-  if (got < expected && result <= 0) {
-    if (result == -EINVAL) file.direct_refused.store(true);
+  if (result == -EINVAL) {  // no direct I/O after all
+    engine::count_refusal(Reason::kNoDirect);
+    engine::distrust(file);
   }
   const uint64_t good = got >= expected ? op.read.bytes : got;
   for (uint64_t done = 0; done < op.read.bytes;) {
@@ -240,7 +241,8 @@ Inserted insert_folio(File& file, const Step& step, Batch& batch) {
     append(*op, engine, id, step);
     return Inserted::kYes;
   }
-  engine.arena.folio(id).abandon_fill();
+  Folio& folio = engine.arena.folio(id);
+  if (folio.abandon_fill()) sys::futex_wake(&folio.word, sys::kWakeAll);
   engine.arena.release(id, step.order);
   return result == FileIndex::Insert::kExists ? Inserted::kCollision
                                               : Inserted::kNoMemory;
@@ -279,8 +281,7 @@ void choose_source(FillOp& op, int fd) {
   op.read.slot = static_cast<uint32_t>(file.direct_slot);
   if (!file.check_page_cache.load(std::memory_order_relaxed)) return;
   if (file.buffered_slot < 0 || fd < 0) return;
-  const int64_t cached =
-      lease::cached_pages(fd, op.read.offset, op.read.bytes);
+  const int64_t cached = lease::cached_pages(fd, op.read.offset, op.read.bytes);
   const uint64_t wanted = pages_of(expected_bytes(op));
   if (cached < 0 || static_cast<uint64_t>(cached) < wanted) return;
   op.buffered = true;
@@ -330,12 +331,21 @@ void count_plan(const Plan& plan) {
   using readahead::Kind;
   switch (plan.kind) {
     case Kind::kInit:
-    case Kind::kContext: ++c->sync_windows; break;
+    case Kind::kContext:
+      ++c->sync_windows;
+      break;
     case Kind::kAsync:
-    case Kind::kForeign: ++c->async_windows; break;
-    case Kind::kForced: ++c->forced; break;
-    case Kind::kStandalone: ++c->standalone; break;
-    case Kind::kNone: break;
+    case Kind::kForeign:
+      ++c->async_windows;
+      break;
+    case Kind::kForced:
+      ++c->forced;
+      break;
+    case Kind::kStandalone:
+      ++c->standalone;
+      break;
+    case Kind::kNone:
+      break;
   }
   if (plan.trim_avoided) ++c->trims_avoided;
 }
@@ -344,8 +354,8 @@ void count_plan(const Plan& plan) {
 void make_room(File& file, uint64_t request) {
   Engine& engine = *file.engine;
   engine.background.nudge();
-  uint64_t window = file.ra_pages > file.io_pages ? file.ra_pages
-                                                  : file.io_pages;
+  uint64_t window =
+      file.ra_pages > file.io_pages ? file.ra_pages : file.io_pages;
   if (window < request) window = request;
   const uint64_t most = engine.arena.limit() >> (kPageShift + 2);
   const uint64_t want = window < most ? window : most;

@@ -89,8 +89,11 @@ struct Folio {
     return (old & kWaiters) != 0;
   }
   // filling -> free, for a folio that never got into an index.
-  void abandon_fill() {
-    word.fetch_and(kGenerationMask, std::memory_order_relaxed);
+  // Returns whether someone sleeps on it all the same: a waiter that comes late
+  // from the memory's last life.
+  bool abandon_fill() {
+    return (word.fetch_and(kGenerationMask, std::memory_order_relaxed) &
+            kWaiters) != 0;
   }
   // uptodate and not referenced -> dead. False: it is in use, leave it.
   bool try_kill() {

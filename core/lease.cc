@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 
 #include "core/sys.h"
 #include "core/text.h"
@@ -125,6 +126,16 @@ bool facts_of(int fd, Facts* facts) {
   }
   facts->direct_align = align;
   return true;
+}
+
+bool keeps_ctime(int fd) {
+  constexpr unsigned long kXfs = 0x58465342, kBtrfs = 0x9123683e,
+                          kExt = 0xef53, kF2fs = 0xf2f52010;
+  struct statfs s;
+  if (sys::failed(sys::invoke(SYS_fstatfs, fd, &s))) return false;
+  const unsigned long magic =
+      static_cast<unsigned long>(s.f_type) & 0xffffffffu;
+  return magic == kXfs || magic == kBtrfs || magic == kExt || magic == kF2fs;
 }
 
 int64_t cached_pages(int fd, uint64_t offset, uint64_t length) {

@@ -44,6 +44,10 @@ struct Facts {
 // statx(2) on a descriptor; false when it fails.
 [[nodiscard]] bool facts_of(int fd, Facts* facts);
 
+// The file system moves ctime at every change and lets nobody set it, so an
+// equal ctime means equal bytes. (FAT, for one, has only a settable mtime.)
+[[nodiscard]] bool keeps_ctime(int fd);
+
 // Pages of [offset, offset + length) that the kernel's page cache holds;
 // -1 when this kernel cannot say (no cachestat(2)).
 [[nodiscard]] int64_t cached_pages(int fd, uint64_t offset, uint64_t length);

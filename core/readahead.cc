@@ -61,8 +61,10 @@ void set_window(Stream& stream, PageIndex start, uint64_t size,
 // counts as sequential; before the first read it is -1, which is far away.
 bool starts_stream(const Stream& stream, PageIndex index, uint64_t request,
                    uint64_t most) {
-  const PageIndex previous =
-      static_cast<uint64_t>(stream.prev_pos) >> kPageShift;
+  // Readers that share the stream move it on meanwhile; any of their values is
+  // as good as another.
+  const int64_t position = __atomic_load_n(&stream.prev_pos, __ATOMIC_RELAXED);
+  const PageIndex previous = static_cast<uint64_t>(position) >> kPageShift;
   return index == 0 || request > most || index - previous <= 1;
 }
 

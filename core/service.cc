@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "core/service.h"
 
+#include <linux/close_range.h>
 #include <cerrno>
 #include <csignal>
-#include <linux/close_range.h>
 
+#include "core/eligible.h"
 #include "core/engine.h"
 #include "core/lease.h"
 #include "core/thread.h"
@@ -13,6 +14,7 @@ namespace racache {
 namespace {
 
 constexpr uint64_t kSecondNs = 1'000'000'000;
+constexpr uint64_t kByClockNs = 2'000'000;
 
 timespec to_timespec(uint64_t ns) {
   return {static_cast<time_t>(ns / kSecondNs),
@@ -46,9 +48,7 @@ int Service::start(Engine& engine) {
   return 0;
 }
 
-void Service::main(void* argument) {
-  static_cast<Service*>(argument)->run();
-}
+void Service::main(void* argument) { static_cast<Service*>(argument)->run(); }
 
 void Service::run() {
   tid_ = sys::gettid();
@@ -63,6 +63,8 @@ void Service::run() {
       table_.for_each_leased([this](File& file) { give_up(file); });
     }
     answer_requests();
+    // Nobody else may be left to notice what the device has finished.
+    backend.poll(backend);
     const uint64_t now = sys::monotonic_ns();
     const bool asked = look_around_.exchange(false, std::memory_order_acquire);
     if (asked || (next_look_ns_ != 0 && now >= next_look_ns_)) {
@@ -74,29 +76,48 @@ void Service::run() {
   }
 }
 
+// One wake-up is queued at a time, so that breaks never stand behind many. A
+// full queue (RLIMIT_SIGPENDING) refuses: then the thread looks by the clock.
 void Service::wake() {
-  sys::invoke(SYS_tgkill, engine_->pid, tid_, lease::kSignal);
+  if (woken_.exchange(true, std::memory_order_acq_rel)) return;
+  const long sent = sys::invoke(SYS_tgkill, engine_->pid, tid_, lease::kSignal);
+  if (sent == -EAGAIN) {
+    by_clock_.store(true, std::memory_order_release);
+    woken_.store(false, std::memory_order_release);
+  }
 }
 
-// One signal is taken a round, so a break is never behind more than one
-// round's work. A thread-directed signal that comes early stays pending.
-void Service::wait_for_work() {
-  uint64_t set = signal_bit(lease::kSignal);
-  if (!ignore_sigio_) set |= signal_bit(SIGIO);
+uint64_t Service::time_to_wait() const {
+  if (by_clock_.load(std::memory_order_acquire)) return kByClockNs;
+  if (next_look_ns_ == 0) return kSecondNs;
   const uint64_t now = sys::monotonic_ns();
-  uint64_t wait_ns = 10 * kSecondNs;
-  if (next_look_ns_ != 0) {
-    wait_ns = next_look_ns_ > now ? next_look_ns_ - now : 0;
+  if (next_look_ns_ <= now) return 0;
+  const uint64_t wait = next_look_ns_ - now;
+  return wait < kSecondNs ? wait : kSecondNs;
+}
+
+// Takes all signals that are queued; a thread-directed signal that comes early
+// stays pending. SIGIO, which is what the kernel sends when it cannot queue,
+// is not waited for: this thread would then be a taker of the program's own.
+// It is only looked at, once a second at the latest.
+void Service::wait_for_work() {
+  constexpr int kMost = 256;
+  const uint64_t set = signal_bit(lease::kSignal);
+  timespec timeout = to_timespec(time_to_wait());
+  for (int taken = 0; taken < kMost; ++taken) {
+    siginfo_t info{};
+    const long signal =
+        sys::invoke(SYS_rt_sigtimedwait, &set, &info, &timeout, sizeof set);
+    if (signal != lease::kSignal) break;
+    if (info.si_code > 0) {
+      if (File* file = table_.find_by_fd(info.si_fd)) break_lease(*file);
+    }
+    timeout = {0, 0};
   }
-  const timespec timeout = to_timespec(wait_ns);
-  siginfo_t info{};
-  const long signal = sys::invoke(SYS_rt_sigtimedwait, &set, &info, &timeout,
-                                  sizeof set);
-  if (signal == lease::kSignal && info.si_code > 0) {
-    if (File* file = table_.find_by_fd(info.si_fd)) break_lease(*file);
-  } else if (signal == SIGIO) {
-    scan_leases();  // the queue was full, so we were told only this
-  }
+  woken_.store(false, std::memory_order_release);
+  uint64_t pending = 0;
+  sys::invoke(SYS_rt_sigpending, &pending, sizeof pending);
+  if ((pending & signal_bit(SIGIO)) != 0) scan_leases();
 }
 
 // State first, lease second: a read that begins after the writer's open went
@@ -116,17 +137,9 @@ void Service::give_up(File& file) {
 }
 
 void Service::scan_leases() {
-  bool ours = false;
   table_.for_each_leased([&](File& file) {
-    if (!lease::breaking(file.direct_fd)) return;
-    ours = true;
-    break_lease(file);
+    if (!file.trusted) break_lease(file);
   });
-  if (ours) return;
-  // The application's own SIGIO, meant for whoever of its threads waits for
-  // it: hand it back and leave that signal alone.
-  ignore_sigio_ = true;
-  sys::invoke(SYS_kill, engine_->pid, SIGIO);
 }
 
 void Service::adopt(AdoptRequest& request) {
@@ -143,8 +156,8 @@ void Service::adopt(AdoptRequest& request) {
 }
 
 void Service::answer_requests() {
-  AdoptRequest* request = requests_.exchange(nullptr,
-                                             std::memory_order_acquire);
+  AdoptRequest* request =
+      requests_.exchange(nullptr, std::memory_order_acquire);
   while (request != nullptr) {
     AdoptRequest* next = request->next;  // gone once answered
     answer(*request);
@@ -174,11 +187,11 @@ Reason Service::open_file(AdoptRequest& request, File** out) {
       request.tid, request.fd, request.device, request.inode);
   if (opened.fd < 0) return opened.reason;
   Reason reason = lease::take(opened.fd, tid_);
-  if (reason != Reason::kNone && request.trust &&
-      reason != Reason::kBudget) {
-    reason = Reason::kNone;
-  }
+  const bool trusted =
+      reason != Reason::kNone && request.trust && reason != Reason::kBudget;
+  if (trusted) reason = Reason::kNone;
   if (reason == Reason::kNone) reason = lease_file(request, opened.fd, out);
+  if (reason == Reason::kNone) (*out)->trusted = trusted;
   if (reason != Reason::kNone) sys::invoke(SYS_close, opened.fd);
   return reason;
 }
@@ -204,6 +217,9 @@ Reason Service::lease_file(AdoptRequest& request, int fd, File** out) {
   if (fresh) {
     file->device = request.device;
     file->inode = request.inode;
+    file->reads.store(0, std::memory_order_relaxed);
+    file->hits.store(0, std::memory_order_relaxed);
+    file->device_bytes.store(0, std::memory_order_relaxed);
     if (!file->index.init(file->pages, engine_->metadata) &&
         !(table_.bury_dormant() &&
           file->index.init(file->pages, engine_->metadata))) {
@@ -233,14 +249,12 @@ Reason Service::set_up(AdoptRequest& request, int fd, File& file) {
   file.direct_fd = fd;
   file.buffered_slot = file.buffered_fd = -1;
   table_.set_fd(fd, file);
-  file.ra_pages = request.ra_pages;
-  file.io_pages = request.io_pages;
+  const eligible::Device device =
+      eligible::device_limits(engine_->config, request.device);
+  file.ra_pages = device.ra_pages;
+  file.io_pages = device.io_pages;
   file.idle_since_ns = 0;
-  file.direct_refused.store(false, std::memory_order_relaxed);
   file.references.store(1, std::memory_order_relaxed);
-  file.reads.store(0, std::memory_order_relaxed);
-  file.hits.store(0, std::memory_order_relaxed);
-  file.device_bytes.store(0, std::memory_order_relaxed);
   __builtin_memcpy(file.path, request.path, sizeof file.path);
   attach_buffered(request, file);
   if (ThreadSlot* self = epoch::self()) ++self->counters.adopted;
@@ -251,8 +265,8 @@ Reason Service::set_up(AdoptRequest& request, int fd, File& file) {
 void Service::attach_buffered(AdoptRequest& request, File& file) {
   file.check_page_cache.store(false, std::memory_order_relaxed);
   if (lease::cached_pages(file.direct_fd, 0, 0) <= 0) return;
-  const int fd = lease::reopen_buffered(file.direct_fd, request.device,
-                                        request.inode);
+  const int fd =
+      lease::reopen_buffered(file.direct_fd, request.device, request.inode);
   if (fd < 0) return;
   Backend& backend = *engine_->backend;
   const int slot = backend.attach(backend, fd);
@@ -278,7 +292,8 @@ void Service::stop() {
   give_up_all();
   (void)settle(kSecondNs / 50);
   stop_.store(true, std::memory_order_release);
-  while (sys::invoke(SYS_tgkill, engine_->pid, tid_, lease::kSignal) == 0) {
+  wake();
+  while (sys::invoke(SYS_tgkill, engine_->pid, tid_, 0) == 0) {
     sys::invoke(SYS_sched_yield);
   }
 }

@@ -23,7 +23,6 @@ struct AdoptRequest {
   int tid, fd;
   uint64_t device, inode;
   bool trust;  // RACACHE_COHERENCE=trust names it: no lease needed
-  uint32_t ra_pages, io_pages;
   char path[200];
   File* file;  // the answer
   Reason reason;
@@ -50,6 +49,7 @@ class Service {
   void run();
   void wake();
   void wait_for_work();
+  [[nodiscard]] uint64_t time_to_wait() const;
   void break_lease(File& file);
   void give_up(File& file);
   void scan_leases();
@@ -66,11 +66,12 @@ class Service {
   std::atomic<bool> look_around_{false};  // files may have become idle
   std::atomic<bool> give_up_{false};
   std::atomic<bool> stop_{false};
+  std::atomic<bool> woken_{false};     // a wake-up is queued
+  std::atomic<bool> by_clock_{false};  // wake-ups cannot be queued
   std::atomic<uint32_t> rounds_{0};   // futex: rounds completed
   std::atomic<uint32_t> started_{0};  // futex
   int tid_ = 0;
   uint64_t next_look_ns_ = 0;  // 0: no file needs looking after
-  bool ignore_sigio_ = false;
 };
 
 }  // namespace racache

@@ -37,7 +37,8 @@ class Json {
     name(key);
     out_.json_string(s);
   }
-  void numbers(const char* key, const uint64_t* n, size_t count) {
+  template <class Number>
+  void numbers(const char* key, const Number* n, size_t count) {
     open(key, '[');
     for (size_t i = 0; i < count; ++i) {
       next();

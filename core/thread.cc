@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "core/thread.h"
 
-#include <cerrno>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <cerrno>
 
 #include "core/lock.h"
 #include "core/sys.h"
@@ -107,7 +107,10 @@ void* make_thread_pointer(char* middle) {
   return middle;
 }
 
+// CLONE_FS is for valgrind, which knows no other threads; what it shares would
+// keep the program from entering a mount namespace.
 int thread_entry(void* argument) {
+  sys::invoke(SYS_unshare, CLONE_FS);
   run(*static_cast<Start*>(argument));
   sys::invoke(SYS_exit, 0);
   return 0;
@@ -129,7 +132,7 @@ int start_thread(const char* name, ThreadMain main, void* argument) {
   copy_name(start->name, name);
   char* stack = reinterpret_cast<char*>(
       round_down(reinterpret_cast<uint64_t>(start), 64));
-  constexpr int kFlags = CLONE_VM | CLONE_FILES | CLONE_SIGHAND |
+  constexpr int kFlags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND |
                          CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS |
                          CLONE_PARENT_SETTID;
   SignalGuard signals;  // the new thread inherits the blocked mask

@@ -3,6 +3,7 @@
 
 #include <ucontext.h>
 #include <csignal>
+#include <new>
 
 #include "core/copy.h"
 #include "core/lock.h"
@@ -15,14 +16,19 @@ namespace {
 
 constexpr int kSignals[] = {SIGSEGV, SIGBUS};
 
-// The program's actions. Written under lock_ with signals blocked; read by
-// handlers, which may meet a change half made: so does the kernel's own table
-// as seen from two threads, but never torn, hence the two copies and the turn.
+// The program's actions. Written under g_lock with signals blocked; read by
+// handlers without it, hence the two copies and the turn.
 struct Action {
   struct sigaction copies[2];
   std::atomic<uint32_t> turn;
-  const struct sigaction& get() const {
-    return copies[turn.load(std::memory_order_acquire) & 1];
+  // Again if the copy was rewritten meanwhile, which takes two changes.
+  struct sigaction get() const {
+    for (;;) {
+      const uint32_t seen = turn.load(std::memory_order_acquire);
+      const struct sigaction copy = copies[seen & 1];
+      std::atomic_thread_fence(std::memory_order_acquire);
+      if (turn.load(std::memory_order_relaxed) == seen) return copy;
+    }
   }
   void set(const struct sigaction& action) {
     const uint32_t next = turn.load(std::memory_order_relaxed) + 1;
@@ -70,6 +76,8 @@ void forward(int signal, siginfo_t* info, void* context) {
   if ((now.sa_flags & SA_RESETHAND) != 0) {
     struct sigaction reset = {};
     reset.sa_handler = SIG_DFL;
+    SignalGuard signals;
+    LockGuard guard(g_lock);
     action.set(reset);
   }
   if ((now.sa_flags & SA_SIGINFO) != 0) {
@@ -129,6 +137,8 @@ void arm() {
   }
   g_armed.store(true, std::memory_order_release);
 }
+
+void forget_threads() { new (&g_lock) Lock(); }
 
 // A vfork child has its own table of actions, but our memory: hands off.
 bool answers_for(int signal) {

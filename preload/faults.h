@@ -13,5 +13,7 @@ namespace racache::preload::faults {
 
 // Takes the signals over; once a process, at its first adoption. Cheap later.
 void arm();
+// In a forked child: whoever held the lock stayed behind.
+void forget_threads();
 
 }  // namespace racache::preload::faults

@@ -238,6 +238,15 @@ void share_position(int fd) {
 
 // Who asks for the inheritable ones only is about to make or become a program,
 // perhaps by vfork.
+void fd_forget_threads() {
+  const uint32_t above = table::above.load();
+  for (uint32_t n = 0; n < above; ++n) {
+    const int fd = static_cast<int>(n);
+    if (!tracked(fd)) continue;
+    pool::forget_threads(open_file(number_of(table::slots[n].load())));
+  }
+}
+
 void share_positions(Share which) {
   table::refresh_owner();
   if (which == Share::kInheritable) table::strangers.store(true);

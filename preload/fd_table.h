@@ -41,6 +41,10 @@ void share_position(int fd);
 enum class Share { kAll, kInheritable /* without FD_CLOEXEC */ };
 void share_positions(Share which);
 
+// In a forked child with one thread: pins and locks of the parent's other
+// threads are dropped.
+void fd_forget_threads();
+
 // The description becomes the kernel's for good, not just its position: the
 // program takes O_DIRECT or a lease, or others may (an SCM_RIGHTS message).
 void give_to_kernel(int fd);

@@ -216,7 +216,15 @@ uint32_t allocate() {
 bool add_slot(OpenFile& open) { return refer(open, 1); }
 bool pin(OpenFile& open) { return refer(open, kPin); }
 void drop_slot(OpenFile& open) { unrefer(open, 1); }
-void unpin(OpenFile& open) { unrefer(open, kPin); }
+// A fork from a signal handler may leave its own thread's pin behind as well.
+void unpin(OpenFile& open) {
+  if (pins_of(open.references.load()) != 0) unrefer(open, kPin);
+}
+
+void forget_threads(OpenFile& open) {
+  open.references.fetch_and(kPin - 1);
+  new (&open.stream.lock) Lock();
+}
 
 }  // namespace pool
 }  // namespace racache::preload

@@ -130,6 +130,8 @@ namespace pool {
 [[nodiscard]] bool pin(OpenFile& open);
 void drop_slot(OpenFile& open);
 void unpin(OpenFile& open);
+// In a forked child: pins of threads that stayed behind, and their lock.
+void forget_threads(OpenFile& open);
 
 }  // namespace pool
 

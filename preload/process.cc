@@ -12,6 +12,8 @@
 #include "core/cache.h"
 #include "preload/process.h"
 
+#include "preload/faults.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <spawn.h>
@@ -40,7 +42,15 @@ void before_unshare(uint64_t flags) {
 // Prepare handlers run last-registered first: ours, from an early constructor,
 // runs after those of the program, which may still read. Room for it is in
 // libc's static list, so nothing is allocated.
-void install_fork_handler() { pthread_atfork(before_fork, nullptr, nullptr); }
+// In the child, which has one thread yet: what the others held is nobody's.
+void in_child() {
+  fd_forget_threads();
+  faults::forget_threads();
+}
+
+void install_fork_handler() {
+  pthread_atfork(before_fork, nullptr, in_child);
+}
 
 namespace {
 

@@ -2,9 +2,10 @@
 // read(2) and its relatives.
 //
 // Each asks one question of the descriptor table; what is not tracked is the
-// real call, cancellation point included. A call that the cache answers is not
-// a cancellation point: it does not block. read(2) of a file is not shortened
+// real call, cancellation point included. A call that the cache answers is one
+// at its beginning, where nothing is held. read(2) of a file is not shortened
 // or interrupted by ordinary signals, and neither is ours.
+#include <pthread.h>
 #include <sys/uio.h>
 
 #include "preload/real.h"
@@ -18,6 +19,7 @@ using serve::kPass;
 
 ssize_t read(int fd, void* buffer, size_t count) {
   if (RACACHE_LIKELY(!may_serve(fd))) return real::read(fd, buffer, count);
+  pthread_testcancel();
   KernelUse use;
   iovec storage;
   const long got =
@@ -28,6 +30,7 @@ ssize_t read(int fd, void* buffer, size_t count) {
 ssize_t pread(int fd, void* buffer, size_t count, off_t offset) {
   if (RACACHE_LIKELY(!may_serve(fd)))
     return real::pread(fd, buffer, count, offset);
+  pthread_testcancel();
   iovec storage;
   const long got =
       serve::read_at(fd, serve::one_buffer(buffer, count, storage), offset);
@@ -37,13 +40,16 @@ ssize_t pread(int fd, void* buffer, size_t count, off_t offset) {
 
 ssize_t readv(int fd, const iovec* iov, int count) {
   if (RACACHE_LIKELY(!may_serve(fd))) return real::readv(fd, iov, count);
+  pthread_testcancel();
   KernelUse use;
   const long got = serve::read_next(fd, serve::many_buffers(iov, count), use);
   return got != kPass ? with_errno(got) : real::readv(fd, iov, count);
 }
 
 ssize_t preadv(int fd, const iovec* iov, int count, off_t offset) {
-  if (RACACHE_LIKELY(!may_serve(fd))) return real::preadv(fd, iov, count, offset);
+  if (RACACHE_LIKELY(!may_serve(fd)))
+    return real::preadv(fd, iov, count, offset);
+  pthread_testcancel();
   const long got = serve::read_at(fd, serve::many_buffers(iov, count), offset);
   return got != kPass ? with_errno(got) : real::preadv(fd, iov, count, offset);
 }
@@ -53,6 +59,7 @@ ssize_t preadv(int fd, const iovec* iov, int count, off_t offset) {
 ssize_t preadv2(int fd, const iovec* iov, int count, off_t offset, int flags) {
   if (RACACHE_LIKELY(!may_serve(fd)))
     return real::preadv2(fd, iov, count, offset, flags);
+  pthread_testcancel();
   KernelUse use;
   Buffers to = serve::many_buffers(iov, count);
   if ((flags & ~RWF_HIPRI) != 0) to.iov = nullptr;
