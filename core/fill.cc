@@ -1,47 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "core/fill.h"
 
-#include <sys/mman.h>
-#include <cerrno>
 
 #include "core/engine.h"
 #include "core/lease.h"
 
 namespace racache {
-
-Expected<void> OpPool::init(uint32_t count) {
-  const size_t bytes = sizeof(FillOp) * count;
-  const long mapped =
-      sys::invoke(SYS_mmap, 0L, bytes, PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
-  if (sys::failed(mapped)) return tl::unexpected(Errno{ENOMEM});
-  sys::invoke(SYS_madvise, mapped, bytes, MADV_DONTFORK);
-  ops_ = reinterpret_cast<FillOp*>(mapped);
-  count_ = count;
-  return {};
-}
-
-FillOp* OpPool::get() {
-  LockGuard guard(lock_);
-  FillOp* op = free_;
-  if (op != nullptr) {
-    free_ = op->next;
-  } else if (touched_ < count_) {
-    op = &ops_[touched_++];
-  } else {
-    return nullptr;
-  }
-  busy_.fetch_add(1, std::memory_order_relaxed);
-  op->next = nullptr;
-  return op;
-}
-
-void OpPool::put(FillOp* op) {
-  LockGuard guard(lock_);
-  op->next = free_;
-  free_ = op;
-  busy_.fetch_sub(1, std::memory_order_release);
-}
 
 namespace {
 
@@ -97,84 +61,6 @@ readahead::Limits limits_of(const File& file) {
   return limits;
 }
 
-// Bytes that a read of this op must bring: up to the file's end.
-uint64_t expected_bytes(const FillOp& op) {
-  const uint64_t left = op.file->size - op.read.offset;
-  return left < op.read.bytes ? left : op.read.bytes;
-}
-
-// Takes a failed folio out of the index and wakes those who wait for it: they
-// ask the kernel. `leak`: the device may still write into the memory.
-void fail_folio(File& file, FolioId id, bool leak) {
-  Folio& folio = file.engine->arena.folio(id);
-  const unsigned order =
-      Folio::order_of(folio.word.load(std::memory_order_relaxed));
-  {
-    LockGuard guard(file.lock);
-    file.index.erase(folio.index, order);
-  }
-  if (folio.end_fill(false)) sys::futex_wake(&folio.word, sys::kWakeAll);
-  if (!leak) file.engine->evictor.retire(*file.engine, id);
-}
-
-// What comes from the kernel's page cache does not count as read ahead.
-void finish_folio(Engine& engine, FolioId id, bool buffered) {
-  Folio& folio = engine.arena.folio(id);
-  if (buffered) {
-    folio.word.fetch_and(~Folio::kReadahead, std::memory_order_relaxed);
-  }
-  if (folio.end_fill(true)) sys::futex_wake(&folio.word, sys::kWakeAll);
-}
-
-void count_device(const FillOp& op, uint64_t bytes) {
-  op.file->device_bytes.fetch_add(op.buffered ? 0 : bytes,
-                                  std::memory_order_relaxed);
-  Counters* c = counters();
-  if (c == nullptr) return;
-  if (op.buffered) {
-    c->from_page_cache_bytes += bytes;
-  } else {
-    ++c->device_requests;
-    c->device_bytes += bytes;
-  }
-}
-
-// The folios of an op are found through the index: none of them can leave it
-// while it is filling.
-void complete(FillOp& op, long result) {
-  File& file = *op.file;
-  Engine& engine = *file.engine;
-  const uint64_t expected = expected_bytes(op);
-  const uint64_t got = result > 0 ? static_cast<uint64_t>(result) : 0;
-  count_device(op, got < expected ? got : expected);
-  if (result == -EINVAL) {  // no direct I/O after all
-    engine::count_refusal(Reason::kNoDirect);
-    engine::distrust(file);
-  }
-  const uint64_t good = got >= expected ? op.read.bytes : got;
-  for (uint64_t done = 0; done < op.read.bytes;) {
-    const FolioId id = file.index.lookup(op.first + (done >> kPageShift));
-    done += engine.arena.folio(id).pages() << kPageShift;
-    if (done <= good) {
-      finish_folio(engine, id, op.buffered);
-    } else {
-      fail_folio(file, id, result == -EOWNERDEAD);
-    }
-  }
-}
-
-void on_done(ReadOp& read, long result) {
-  FillOp& op = *static_cast<FillOp*>(read.user);
-  File& file = *op.file;
-  Engine& engine = *file.engine;
-  complete(op, result);
-  engine.ops.put(&op);
-  file.in_flight.fetch_sub(1, std::memory_order_release);
-  if (result == -EOWNERDEAD || result == -ECANCELED) {
-    engine::fail(engine, Reason::kRingLost);
-  }
-}
-
 // An op may grow up to what the device takes in one request, but always takes
 // one whole folio.
 bool fits(const FillOp& op, const File& file, uint64_t pages) {
@@ -192,7 +78,7 @@ FillOp* begin_op(File& file, Batch& batch) {
   op->buffered = false;
   op->read = {};
   op->read.iov = op->iov;
-  op->read.done = on_done;
+  op->read.done = fill_op::on_done;
   op->read.user = op;
   (batch.last == nullptr ? batch.first : batch.last->next) = op;
   batch.last = batch.open = op;
@@ -282,23 +168,16 @@ void choose_source(FillOp& op, int fd) {
   if (!file.check_page_cache.load(std::memory_order_relaxed)) return;
   if (file.buffered_slot < 0 || fd < 0) return;
   const int64_t cached = lease::cached_pages(fd, op.read.offset, op.read.bytes);
-  const uint64_t wanted = pages_of(expected_bytes(op));
+  const uint64_t wanted = pages_of(fill_op::expected_bytes(op));
   if (cached < 0 || static_cast<uint64_t>(cached) < wanted) return;
   op.buffered = true;
   op.read.slot = static_cast<uint32_t>(file.buffered_slot);
 }
 
-void refuse(FillOp& op) {
-  File& file = *op.file;
-  complete(op, -EAGAIN);
-  file.engine->ops.put(&op);
-  file.in_flight.fetch_sub(1, std::memory_order_release);
-}
-
 void submit_some(Engine& engine, ReadOp* const* reads, unsigned count) {
   const unsigned taken = engine.backend->submit(*engine.backend, reads, count);
   for (unsigned i = taken; i < count; ++i) {
-    refuse(*static_cast<FillOp*>(reads[i]->user));
+    fill_op::refuse(*static_cast<FillOp*>(reads[i]->user));
   }
 }
 

@@ -44,6 +44,17 @@ class OpPool {
   std::atomic<uint32_t> busy_{0};
 };
 
+namespace fill_op {
+
+// Bytes that the op's read must bring: up to the file's end.
+[[nodiscard]] uint64_t expected_bytes(const FillOp& op);
+// The backend's answer: folios become up to date, or leave the index.
+void on_done(ReadOp& read, long result);
+// The backend did not take it.
+void refuse(FillOp& op);
+
+}  // namespace fill_op
+
 namespace fill {
 
 // All of these are called with signals blocked, no lock held and outside any
