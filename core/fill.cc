@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "core/fill.h"
 
-
 #include "core/engine.h"
 #include "core/lease.h"
 

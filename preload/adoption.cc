@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
+// The owner of the stage `adopting` has signals blocked: a handler on its thread
+// that read the same description would wait for itself. Where a stage is taken
+// over by compare-and-swap, the loser looks at the new one and goes on there.
 #include "preload/adoption.h"
 
+#include <fcntl.h>
 #include <cerrno>
 #include <csignal>
-#include <fcntl.h>
 
 #include "core/lock.h"
 #include "preload/faults.h"
@@ -32,8 +35,7 @@ void wait_for_adopter(OpenFile& open, uint64_t status) {
       !open.status.compare_exchange_strong(status, status | kStatusWaiters)) {
     return;
   }
-  sys::futex_wait(&open.status,
-                  static_cast<uint32_t>(status | kStatusWaiters));
+  sys::futex_wait(&open.status, static_cast<uint32_t>(status | kStatusWaiters));
 }
 
 // Makes the calling thread the owner of the plain members.
@@ -54,9 +56,9 @@ void end(OpenFile& open, Stage stage, Reason reason = Reason::kNone) {
 // that was cached for long starts afresh.
 void refuse(OpenFile& open, Reason reason) {
   const uint64_t now = now_ms();
-  const bool afresh = open.backoff_ms == 0 ||
-                      (open.adopted_at_ms != 0 &&
-                       now - open.adopted_at_ms > kLastBackoffMs);
+  const bool afresh =
+      open.backoff_ms == 0 ||
+      (open.adopted_at_ms != 0 && now - open.adopted_at_ms > kLastBackoffMs);
   open.backoff_ms = afresh ? kFirstBackoffMs : 2 * open.backoff_ms;
   if (open.backoff_ms > kLastBackoffMs) open.backoff_ms = kLastBackoffMs;
   open.adopted_at_ms = 0;
@@ -174,8 +176,11 @@ File* obtain(const Held& held, May may) {
       continue;
     }
     switch (stage_of(status)) {
-      case Stage::kKernels: return nullptr;
-      case Stage::kAdopting: wait_for_adopter(open, status); break;
+      case Stage::kKernels:
+        return nullptr;
+      case Stage::kAdopting:
+        wait_for_adopter(open, status);
+        break;
       case Stage::kCached:
         if (File* file = readable_file(open)) return file;
         if (!lose(held, status)) return nullptr;

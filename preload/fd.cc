@@ -4,17 +4,17 @@
 // The engine's ring occupies one high number of the application's table. It
 // behaves as a closed one: EBADF, ranges leave it out, and whoever duplicates
 // onto it gets it, because the ring moves away first.
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <sys/ioctl.h>
 #include <cerrno>
 #include <cstdarg>
-#include <fcntl.h>
-#include <sys/ioctl.h>
-#include <linux/close_range.h>
 
 #include "core/cache.h"
 #include "preload/adoption.h"
-#include "preload/real.h"
 #include "preload/fd_table.h"
 #include "preload/open_file.h"
+#include "preload/real.h"
 
 extern "C" [[gnu::weak]] char __libc_single_threaded;  // libc's, since 2.32
 
@@ -120,8 +120,11 @@ void before_command(int fd, int command, long argument) {
     case F_SETFL:
       if ((argument & O_DIRECT) != 0) give_to_kernel(fd);
       break;
-    case F_SETLEASE: give_to_kernel(fd); break;
-    default: break;
+    case F_SETLEASE:
+      give_to_kernel(fd);
+      break;
+    default:
+      break;
   }
 }
 

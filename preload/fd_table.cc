@@ -1,10 +1,21 @@
 // SPDX-License-Identifier: MIT
+// The order of things, which everything else relies on:
+//
+//   open   kernel's open, allocate, link           readers see it complete
+//   close  unlink, wait while moving, drop, kernel's close
+//   dup    kernel's dup, reference, link
+//   dup2   write back what `new` had, unlink it, kernel's dup2, link
+//
+// The wait in close is one half of a pair: begin_move() in position.cc makes
+// the position `moving` and then looks at the slot; here the slot is emptied
+// and then the position looked at. Both are sequentially consistent.
 #include "preload/fd_table.h"
 
-#include <cerrno>
 #include <fcntl.h>
+#include <linux/kcmp.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <cerrno>
 
 #include "core/epoch.h"
 #include "core/lock.h"
@@ -31,7 +42,7 @@ constinit std::atomic<int> owner_pid{0};
 // Children that share our memory, but not our numbers, have become possible.
 // Set before the first of them is made, and then for good.
 constinit std::atomic<bool> strangers{false};
-constinit std::atomic<uint32_t> maker{0};  // process number; 0: nobody
+constinit std::atomic<uint32_t> maker{0};    // process number; 0: nobody
 constinit std::atomic<bool> refused{false};  // no memory: for good
 
 // A process that bounds its address space has other plans for it: we take a
@@ -135,8 +146,8 @@ void link(int fd, uint32_t number) {
     if (number_of(word) != 0) {  // closed behind our back, and opened anew
       fd_closing(fd);
       word = slots[fd].load(std::memory_order_relaxed);
-    } else if (slots[fd].compare_exchange_weak(word,
-                                               next_generation(word) | number)) {
+    } else if (slots[fd].compare_exchange_weak(
+                   word, next_generation(word) | number)) {
       return;
     }
   }
@@ -162,6 +173,19 @@ bool worth_tracking(int flags) {
   return (flags & O_ACCMODE) == O_RDONLY && (flags & kNot) == 0;
 }
 
+// False too when the kernel does not answer (seccomp filters of containers).
+bool same_description(int one_pid, int other_pid, int fd) {
+  return sys::invoke(SYS_kcmp, one_pid, other_pid, KCMP_FILE, fd, fd) == 0;
+}
+
+// Whether a child would look in vain for the position of a contested number:
+// where kcmp is not to be had, it takes the number for a stranger's.
+bool unrecognizable(int fd) {
+  if ((slot_word(fd) & kContested) == 0) return false;
+  const int me = sys::getpid();
+  return !same_description(me, me, fd);
+}
+
 bool inheritable(int fd) {
   const long flags = sys::invoke(SYS_fcntl, fd, F_GETFD);
   return !sys::failed(flags) && (flags & FD_CLOEXEC) == 0;
@@ -176,7 +200,11 @@ bool in_own_process() {
   return sys::getpid() == table::owner_pid.load(std::memory_order_relaxed);
 }
 
-uint64_t contested_word(uint64_t word) { return in_own_process() ? word : 0; }
+uint64_t contested_word(int fd, uint64_t word) {
+  if (in_own_process()) return word;
+  const int owner = table::owner_pid.load(std::memory_order_relaxed);
+  return table::same_description(owner, sys::getpid(), fd) ? word : 0;
+}
 
 // libc's own streams read the standard numbers by calls that we do not see.
 void share_if_standard(int fd) {
@@ -254,7 +282,10 @@ void share_positions(Share which) {
   for (uint32_t n = 0; n < above; ++n) {
     const int fd = static_cast<int>(n);
     if (!tracked(fd)) continue;
-    if (which == Share::kAll || table::inheritable(fd)) share_position(fd);
+    if (which == Share::kAll || table::inheritable(fd) ||
+        table::unrecognizable(fd)) {
+      share_position(fd);
+    }
   }
 }
 

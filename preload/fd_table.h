@@ -14,8 +14,9 @@
 // - The generation half changes with every link and unlink.
 // - The table belongs to one process. A CLONE_VM child (vfork) shares the
 //   memory but has numbers of its own: it changes nothing, and only marks a
-//   slot whose number it reuses `contested`. Contested slots cost their readers
-//   a getpid() each time, and count for the owner alone.
+//   slot whose number it closes or reuses `contested`. A contested slot costs
+//   its readers a getpid() each time. It counts for the owner, and for those
+//   children in which the number is still what it was (kcmp(2) says so).
 #pragma once
 
 #include <atomic>
@@ -91,11 +92,12 @@ RACACHE_HOT inline bool tracked(int fd) {
 }
 
 // The word, or 0 when the number is not tracked in this process.
-[[nodiscard]] RACACHE_COLD uint64_t contested_word(uint64_t word);
+[[nodiscard]] RACACHE_COLD uint64_t contested_word(int fd, uint64_t word);
 inline uint64_t own_word(int fd) {
   const uint64_t word = slot_word(fd);
   if (number_of(word) == 0) return 0;
-  if (RACACHE_UNLIKELY((word & kContested) != 0)) return contested_word(word);
+  if (RACACHE_UNLIKELY((word & kContested) != 0))
+    return contested_word(fd, word);
   return word;
 }
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
+// Our constructor. Other libraries' constructors may call hooks before it has
+// run: those pass through by raw system calls, and what they open stays
+// untracked. It touches no heap, starts no thread, opens nothing.
 #include "preload/init.h"
 
-#include <cerrno>
 #include <unistd.h>
+#include <cerrno>
 
 #include "core/cache.h"
 #include "core/config.h"

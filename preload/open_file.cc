@@ -9,8 +9,8 @@
 // or a process that forks in between loses at most a batch.
 #include "preload/open_file.h"
 
-#include <new>
 #include <sys/mman.h>
+#include <new>
 
 #include "core/epoch.h"
 #include "core/sys.h"
@@ -180,10 +180,9 @@ void unrefer(OpenFile& open, uint64_t amount) {
 }  // namespace
 
 bool init(uint32_t count) {
-  const long mapped =
-      sys::invoke(SYS_mmap, 0L, sizeof(OpenFile) * count,
-                  PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
+  const long mapped = sys::invoke(
+      SYS_mmap, 0L, sizeof(OpenFile) * count, PROT_READ | PROT_WRITE,
+      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
   if (sys::failed(mapped)) return false;
   // Touched by the few: a huge page would be zeroed for one description.
   sys::invoke(SYS_madvise, mapped, sizeof(OpenFile) * count, MADV_NOHUGEPAGE);

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT
+// The transitions between the forms of the word (position.h). Whoever makes it
+// `moving` has signals blocked and makes at most two lseek calls before it ends
+// that, so waiting for it is short and can never be waiting for oneself.
 #include "preload/position.h"
 
 #include <unistd.h>

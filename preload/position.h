@@ -51,7 +51,7 @@ constexpr int64_t in_kernel(uint32_t incarnation) {
 
 // A stretch of the file that one read call owns.
 struct Claim {
-  bool ok;       // false: the position is not private
+  bool ok;  // false: the position is not private
   uint64_t at;
   size_t count;  // clipped to the file's size
 };
@@ -64,9 +64,9 @@ RACACHE_HOT inline Claim claim(OpenFile& open, size_t count, uint64_t size) {
     const uint64_t at = static_cast<uint64_t>(word);
     const uint64_t left = at < size ? size - at : 0;
     const size_t n = count < left ? count : static_cast<size_t>(left);
-    if (n == 0 || open.position.compare_exchange_weak(
-                      word, word + static_cast<int64_t>(n),
-                      std::memory_order_relaxed)) {
+    if (n == 0 ||
+        open.position.compare_exchange_weak(
+            word, word + static_cast<int64_t>(n), std::memory_order_relaxed)) {
       return {true, at, n};
     }
   }

@@ -4,9 +4,9 @@
 // and finish by the kernel's pread.
 #include "preload/serve.h"
 
+#include <fcntl.h>
 #include <cerrno>
 #include <climits>
-#include <fcntl.h>
 
 #include "core/engine.h"
 #include "core/epoch.h"
@@ -48,8 +48,7 @@ RACACHE_HOT inline View view_of(int fd) {
   }
   // Null when the last descriptor was closed since the word was read.
   File* file = open.file.load(std::memory_order_relaxed);
-  if (file == nullptr || !cache::readable(*file))
-    return {&open, nullptr, word};
+  if (file == nullptr || !cache::readable(*file)) return {&open, nullptr, word};
   return {&open, file, word};
 }
 
@@ -70,8 +69,7 @@ long read_by_kernel(int fd, const Buffers& to, uint64_t offset, size_t done,
     while (done < end && done < total) {
       const size_t want = (end < total ? end : total) - done;
       char* at = static_cast<char*>(to.iov[i].iov_base) + (done - before);
-      const long got =
-          sys::invoke(SYS_pread64, fd, at, want, offset + done);
+      const long got = sys::invoke(SYS_pread64, fd, at, want, offset + done);
       if (got <= 0) return got < 0 && done == 0 ? got : static_cast<long>(done);
       done += static_cast<size_t>(got);
       if (static_cast<size_t>(got) < want) return static_cast<long>(done);
@@ -125,8 +123,7 @@ RACACHE_COLD long read_at_slow(int fd, const Buffers& to, uint64_t offset,
 // The claimed stretch, and the position put right afterwards.
 long read_claimed(const Held& held, File* file, const Buffers& to,
                   const Claim& claim, size_t done) {
-  const long got =
-      finish_with(held, file, to, claim.at, claim.count, done);
+  const long got = finish_with(held, file, to, claim.at, claim.count, done);
   position::settle(*held, claim, got > 0 ? static_cast<size_t>(got) : 0);
   return got;
 }
@@ -205,8 +202,8 @@ long read_at(int fd, const Buffers& to, off_t offset) {
     epoch::Section section(*thread);
     const View view = view_of(fd);
     if (view.file != nullptr) {
-      const cache::ReadResult result = cache::read_hit(
-          *view.file, view.open->stream, to.iov, to.count, at);
+      const cache::ReadResult result =
+          cache::read_hit(*view.file, view.open->stream, to.iov, to.count, at);
       if (RACACHE_LIKELY(result.complete))
         return static_cast<long>(result.done);
       so_far.held.take(fd, view.word);
@@ -230,9 +227,8 @@ long read_next(int fd, const Buffers& to, KernelUse& use) {
           position::claim(*view.open, to.total, cache::size(*view.file));
     }
     if (so_far.claim.ok) {
-      const cache::ReadResult result =
-          cache::read_hit(*view.file, view.open->stream, to.iov, to.count,
-                          so_far.claim.at);
+      const cache::ReadResult result = cache::read_hit(
+          *view.file, view.open->stream, to.iov, to.count, so_far.claim.at);
       if (RACACHE_LIKELY(result.complete)) {
         position::settle(*view.open, so_far.claim, result.done);
         return static_cast<long>(result.done);
@@ -275,12 +271,16 @@ int64_t seek_fast(int fd, off_t offset, int whence) {
 
 uint8_t advice_after(uint8_t before, int advice) {
   switch (advice) {
-    case POSIX_FADV_NORMAL: return 0;
-    case POSIX_FADV_RANDOM: return before | Advice::kRandom;
-    case POSIX_FADV_NOREUSE: return before | Advice::kNoReuse;
+    case POSIX_FADV_NORMAL:
+      return 0;
+    case POSIX_FADV_RANDOM:
+      return before | Advice::kRandom;
+    case POSIX_FADV_NOREUSE:
+      return before | Advice::kNoReuse;
     case POSIX_FADV_SEQUENTIAL:
       return (before & Advice::kNoReuse) | Advice::kSequential;
-    default: return before;
+    default:
+      return before;
   }
 }
 

@@ -69,8 +69,7 @@ inline FakeFile* load(int fd) {
   if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) return nullptr;
   auto file = std::make_unique<FakeFile>();
   file->bytes.resize(static_cast<size_t>(st.st_size));
-  const ssize_t got =
-      ::pread(fd, file->bytes.data(), file->bytes.size(), 0);
+  const ssize_t got = ::pread(fd, file->bytes.data(), file->bytes.size(), 0);
   if (got != st.st_size) return nullptr;
   std::lock_guard guard(engine.mutex);
   engine.files.push_back(std::move(file));
@@ -119,8 +118,7 @@ Reason hopeless(int fd) {
 Adopted adopt(int fd, OpenStream&) {
   ++fake::engine.adoptions;
   if (fake::engine.adoption_us != 0) usleep(fake::engine.adoption_us);
-  if (fake::engine.during_adoption != nullptr)
-    fake::engine.during_adoption(fd);
+  if (fake::engine.during_adoption != nullptr) fake::engine.during_adoption(fd);
   if (fake::engine.refuse != Reason::kNone)
     return {nullptr, 0, fake::engine.refuse, fake::engine.retry};
   fake::FakeFile* file = fake::load(fd);

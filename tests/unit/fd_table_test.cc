@@ -211,8 +211,8 @@ TEST_CASE("a forked child reads on in the kernel, and adopts anew") {
   const int fd = open_tracked(file.path);
   CHECK(read_string(fd, 100) == file.part(0, 100));
   CHECK(in_child([&] {
-    return read_string(fd, 50) == file.part(100, 50) &&
-           !is_private(fd) && kernel_position(fd) == 150 &&
+    return read_string(fd, 50) == file.part(100, 50) && !is_private(fd) &&
+           kernel_position(fd) == 150 &&
            pread_string(fd, 10, 5000) == file.part(5000, 10) &&
            stage(fd) == Stage::kCached && engine.adoptions == 2;
   }));
@@ -311,6 +311,24 @@ TEST_CASE("a vfork child changes nothing for its parent") {
   close_tracked(fd);
   close_tracked(untouched);
   CHECK(engine.releases == 2);
+}
+
+TEST_CASE("a vfork child knows what an earlier one closed only for itself") {
+  TestFile file(100000);
+  const int fd = open_tracked(file.path);
+  CHECK(read_string(fd, 100) == file.part(0, 100));
+  auto closing = [&] { close_tracked(fd); };
+  in_vfork_child(closing);
+  CHECK((slot_word(fd) & kContested) != 0);
+  std::string got(10, '?');
+  auto redirecting = [&] {
+    share_position(fd);  // as the hook of dup2 does there
+    if (::dup2(fd, 0) == 0) got.resize(::read(0, got.data(), 10));
+  };
+  in_vfork_child(redirecting);
+  CHECK(got == file.part(100, 10));
+  CHECK(read_string(fd, 10) == file.part(110, 10));
+  close_tracked(fd);
 }
 #endif
 

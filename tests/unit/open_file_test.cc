@@ -360,8 +360,7 @@ TEST_CASE("readers of one description get every byte once") {
     Random random(stream);
     std::vector<uint64_t> buffer(4096 / 8);
     for (;;) {
-      const ssize_t n =
-          do_read(fd, buffer.data(), 64 * (1 + random.below(64)));
+      const ssize_t n = do_read(fd, buffer.data(), 64 * (1 + random.below(64)));
       if (n == 0) return;
       if (n < 0 || n % 64 != 0) ++wrong;
       for (ssize_t i = 0; i < n / 64; ++i) ++seen[buffer[i * 8] % seen.size()];
@@ -459,9 +458,9 @@ TEST_CASE("advice is remembered until there is a file to give it for") {
   CHECK(engine.adoptions == 0);
   CHECK(engine.advice_seen == 0);
   CHECK(read_string(fd, 10) == file.part(0, 10));
-  CHECK(engine.advice_seen == (1 << POSIX_FADV_SEQUENTIAL |
-                               1 << POSIX_FADV_NOREUSE |
-                               1 << POSIX_FADV_RANDOM));
+  CHECK(engine.advice_seen ==
+        (1 << POSIX_FADV_SEQUENTIAL | 1 << POSIX_FADV_NOREUSE |
+         1 << POSIX_FADV_RANDOM));
   engine.advice_seen = 0;
   serve::advise(fd, POSIX_FADV_NORMAL);
   CHECK(engine.advice_seen == 1 << POSIX_FADV_NORMAL);
@@ -537,10 +536,17 @@ TEST_CASE("readers, seekers and an escape at the same time") {
       char buffer[100];
       for (int i = 0; i < 200; ++i) {
         switch (random.below(4)) {
-          case 0: if (do_lseek(fd, random.below(90000), SEEK_SET) < 0) ++wrong; break;
-          case 1: if (do_lseek(fd, 200000, SEEK_SET) != 200000) ++wrong; break;
-          case 2: if (do_lseek(fd, 0, SEEK_END) != 100000) ++wrong; break;
-          default: if (do_read(fd, buffer, 100) < 0) ++wrong;
+          case 0:
+            if (do_lseek(fd, random.below(90000), SEEK_SET) < 0) ++wrong;
+            break;
+          case 1:
+            if (do_lseek(fd, 200000, SEEK_SET) != 200000) ++wrong;
+            break;
+          case 2:
+            if (do_lseek(fd, 0, SEEK_END) != 100000) ++wrong;
+            break;
+          default:
+            if (do_read(fd, buffer, 100) < 0) ++wrong;
         }
       }
     };
