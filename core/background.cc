@@ -23,7 +23,7 @@ bool Background::wanted() const {
 }
 
 void Background::start(Engine& engine) {
-  engine_ = &engine;
+  prepare(engine);
   // asleep_ stays 0 without a thread, so that nobody nudges it.
   tid_ = start_thread("racache-back", main, this);
   if (tid_ < 0) {
@@ -89,15 +89,13 @@ bool Background::add_hint(File& file, PageIndex next, PageIndex end) {
 bool Background::go_on(PendingHint& hint) {
   File& file = *hint.file;
   if (!file.readable()) return false;
-  const PageIndex next =
-      fill::force(file, hint.next, hint.end, file.direct_fd);
+  const PageIndex next = fill::force(file, hint.next, hint.end, file.direct_fd);
   // No progress though nothing is in flight: there is no memory for it.
   const bool stuck = next == hint.next && engine_->ops.busy() == 0;
   hint.next = next;
   return next < hint.end && !stuck;
 }
 
-// True while any is left.
 bool Background::pump_hints() {
   if (hint_count_.load(std::memory_order_seq_cst) == 0) return false;
   Backend& backend = *engine_->backend;

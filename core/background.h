@@ -29,6 +29,8 @@ class Background {
   // Called by the service thread. Without a thread nothing is prepared and
   // hints are cut short; all else works.
   void start(Engine& engine);
+  // What start() does but for the thread, for tests that turn pump_hints().
+  void prepare(Engine& engine) { engine_ = &engine; }
   // Cheap; called where memory is about to be allocated.
   void nudge() {
     if (RACACHE_UNLIKELY(asleep_.load(std::memory_order_relaxed) != 0 &&
@@ -39,6 +41,9 @@ class Background {
   // Takes over [next, end) with a reference of its own. False: no room. Signals
   // blocked, no lock held.
   bool add_hint(File& file, PageIndex next, PageIndex end);
+  // One turn of every hint, which is what the thread does; true while any is
+  // left.
+  bool pump_hints();
   // Ends the thread and waits for that.
   void stop();
 
@@ -47,16 +52,15 @@ class Background {
   void run();
   void rouse();
   [[nodiscard]] bool wanted() const;
-  bool pump_hints();
   bool go_on(PendingHint& hint);
 
   Engine* engine_ = nullptr;
   int tid_ = 0;
   std::atomic<bool> stop_{false};
-  std::atomic<uint32_t> asleep_{0};      // futex; 1 while the thread sleeps
+  std::atomic<uint32_t> asleep_{0};  // futex; 1 while the thread sleeps
   std::atomic<uint32_t> hint_count_{0};
-  Lock lock_;                            // of hints_, but for a taken one's
-  PendingHint hints_[kMaxHints] = {};    // fields, which are the thread's
+  Lock lock_;                          // of hints_, but for a taken one's
+  PendingHint hints_[kMaxHints] = {};  // fields, which are the thread's
 };
 
 }  // namespace racache

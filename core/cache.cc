@@ -124,14 +124,15 @@ struct SlowRead {
   OpenStream& stream;
   uint64_t offset;
   size_t left;
+  uint64_t end;  // of the request as it was made, maybe past the file's end
   int fd;
   int stuck;   // rounds without progress
   int absent;  // of them: found nothing there
   bool waited;
 
-  uint64_t pages_left(PageIndex from) const {
-    return ((offset + left - 1) >> kPageShift) - from + 1;
-  }
+  // Readahead goes by what was asked for, not by what there is: a buffer that
+  // is larger than the file is a large request (kernel-semantics.md 2.10).
+  uint64_t pages_left(PageIndex from) const { return pages_of(end) - from; }
 };
 
 void wait_for(SlowRead& read, FolioId id, Counters& counters) {
@@ -225,8 +226,10 @@ ReadResult read(File& file, OpenStream& stream, const iovec* iov, int iov_count,
                 uint64_t offset, int fd, size_t skip) {
   ThreadSlot* slot = epoch::self();
   if (slot == nullptr || !file.readable()) return {skip, false};
-  const size_t total = clip(file, offset, total_of(iov, iov_count));
-  SlowRead read{file, stream, offset + skip, total - skip, fd, 0, 0, false};
+  const size_t wanted = total_of(iov, iov_count);
+  const size_t total = clip(file, offset, wanted);
+  SlowRead read{file, stream, offset + skip, total - skip, offset + wanted, fd,
+                0,    0,      false};
   Destination to(iov, iov_count, skip);
   bool complete = true;
   for (;;) {
@@ -275,9 +278,11 @@ void willneed(File& file, OpenStream& stream, uint64_t offset, uint64_t length,
       return;
     }
   }
-  // The caller submits one block, so that a read right behind a small hint
-  // finds it under way; clearing memory for more would keep it waiting.
-  const PageIndex soon = end - page < kBlockPages ? end : page + kBlockPages;
+  // The caller submits about one block, so that a read right behind a small
+  // hint finds it under way; clearing memory for more would keep it waiting.
+  // The rest begins with a block, where the largest folios can.
+  PageIndex soon = round_down(page + kBlockPages * 3 / 2, kBlockPages);
+  if (soon > end || end - page < kBlockPages) soon = end;
   const PageIndex next = fill::force(file, page, soon, fd);
   if (next < end) engine.background.add_hint(file, next, end);
 }

@@ -235,6 +235,7 @@ void make_room(File& file, uint64_t request) {
   uint64_t window =
       file.ra_pages > file.io_pages ? file.ra_pages : file.io_pages;
   if (window < request) window = request;
+  if (window > file.pages) window = file.pages;
   const uint64_t most = engine.arena.limit() >> (kPageShift + 2);
   const uint64_t want = window < most ? window : most;
   if (engine.arena.free_pages() < want) engine.evictor.reclaim(engine, want);

@@ -16,10 +16,10 @@ namespace racache {
 struct FillOp {
   ReadOp read;
   File* file;
-  uint32_t first;   // page
+  uint32_t first;  // page
   uint32_t pages;
-  bool buffered;    // from the kernel's page cache
-  FillOp* next;     // free list, or the batch being built
+  bool buffered;  // from the kernel's page cache
+  FillOp* next;   // free list, or the batch being built
   iovec iov[kMaxIov];
 };
 
@@ -27,11 +27,10 @@ struct FillOp {
 class OpPool {
  public:
   Expected<void> init(uint32_t count);
+  void destroy();  // tests
   [[nodiscard]] FillOp* get();
   void put(FillOp* op);
-  bool idle() const {
-    return busy_.load(std::memory_order_acquire) == 0;
-  }
+  bool idle() const { return busy_.load(std::memory_order_acquire) == 0; }
   uint32_t busy() const { return busy_.load(std::memory_order_relaxed); }
   uint32_t count() const { return count_; }
 

@@ -19,6 +19,12 @@ Expected<void> OpPool::init(uint32_t count) {
   return {};
 }
 
+void OpPool::destroy() {
+  if (ops_ != nullptr) sys::invoke(SYS_munmap, ops_, sizeof(FillOp) * count_);
+  ops_ = free_ = nullptr;
+  count_ = touched_ = 0;
+}
+
 FillOp* OpPool::get() {
   LockGuard guard(lock_);
   FillOp* op = free_;
