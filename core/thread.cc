@@ -14,6 +14,9 @@
 #define RACACHE_LIBC_THREADS 1
 #endif
 
+extern "C" int __clone(int (*entry)(void*), void* stack, int flags,
+                       void* argument, ...);
+
 namespace racache {
 namespace {
 
@@ -136,11 +139,12 @@ int start_thread(const char* name, ThreadMain main, void* argument) {
                          CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS |
                          CLONE_PARENT_SETTID;
   SignalGuard signals;  // the new thread inherits the blocked mask
-  // libc's clone is a bare wrapper: it neither allocates nor registers. On
-  // failure it sets errno, which the hook around us restores.
+  // libc's clone is a bare wrapper: it neither allocates nor registers. It is
+  // called by the name that nobody interposes: this thread is no business of
+  // the hooks. On failure it sets errno, which the hook around us restores.
   int parent_tid = 0;
-  int tid = ::clone(thread_entry, stack, kFlags, start, &parent_tid,
-                    make_thread_pointer(base + reach), nullptr);
+  int tid = ::__clone(thread_entry, stack, kFlags, start, &parent_tid,
+                      make_thread_pointer(base + reach), nullptr);
   if (tid < 0) {
     const int err = errno;
     sys::invoke(SYS_munmap, base, size);

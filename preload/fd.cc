@@ -14,9 +14,8 @@
 #include "preload/adoption.h"
 #include "preload/fd_table.h"
 #include "preload/open_file.h"
+#include "preload/process.h"
 #include "preload/real.h"
-
-extern "C" [[gnu::weak]] char __libc_single_threaded;  // libc's, since 2.32
 
 namespace racache::preload {
 namespace {
@@ -29,10 +28,6 @@ bool is_ring(int fd) {
 int closed_number() {
   errno = EBADF;
   return -1;
-}
-
-bool single_threaded() {
-  return &__libc_single_threaded != nullptr && __libc_single_threaded != 0;
 }
 
 // Between the kernel's dup2 and ours another thread may read the number: it
@@ -66,12 +61,6 @@ bool ranges_close() {
 bool valid(unsigned first, unsigned last, int flags) {
   constexpr int kKnown = CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC;
   return first <= last && (flags & ~kKnown) == 0 && ranges_close();
-}
-
-// The thread goes on with numbers of its own, and we have one table.
-void unsharing(int flags) {
-  if ((flags & CLOSE_RANGE_UNSHARE) == 0 || single_threaded()) return;
-  if (in_own_process()) fd_forget_everything();
 }
 
 int close_around(unsigned ring, unsigned first, unsigned last, int flags) {
@@ -144,7 +133,8 @@ int close(int fd) {
 
 int close_range(unsigned first, unsigned last, int flags) {
   if (!valid(first, last, flags)) return real::close_range(first, last, flags);
-  unsharing(flags);
+  flags =
+      static_cast<int>(before_unsharing_range(static_cast<unsigned>(flags)));
   if ((flags & CLOSE_RANGE_CLOEXEC) == 0) fd_range_closing(first, last);
   return close_numbers(first, last, flags);
 }

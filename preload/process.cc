@@ -9,34 +9,66 @@
 //
 // The child side of a fork needs no handler: the engine's memory is not there
 // or wiped, and the descriptor table's entries are shared by then.
-#include "core/cache.h"
 #include "preload/process.h"
+#include "core/cache.h"
 
 #include "preload/faults.h"
 
+#include <linux/close_range.h>
 #include <pthread.h>
 #include <sched.h>
 #include <spawn.h>
+#include <atomic>
 #include <cstdio>
 
 #include "preload/fd_table.h"
 #include "preload/real.h"
 
+extern "C" [[gnu::weak]] char __libc_single_threaded;  // libc's, since 2.32
+
 namespace racache::preload {
+namespace {
+
+// Set before the first clone(2) of a process that shares our numbers, in whose
+// memory it is set as well. Orders nothing: both sides come by it by the clone.
+constinit std::atomic<bool> numbers_shared{false};
+
+// Whether the caller gets a table of its own by a call that unshares it.
+bool unshares() {
+  return !single_threaded() || numbers_shared.load(std::memory_order_relaxed) ||
+         !in_own_process();
+}
+
+}  // namespace
+
+bool single_threaded() {
+  return &__libc_single_threaded != nullptr && __libc_single_threaded != 0;
+}
 
 void before_fork() { share_positions(Share::kAll); }
 
 void before_clone_flags(uint64_t flags) {
   const bool same_memory = (flags & CLONE_VM) != 0;
   const bool same_numbers = (flags & CLONE_FILES) != 0;
+  if (same_numbers) numbers_shared.store(true, std::memory_order_relaxed);
   if (same_memory && same_numbers) return;
   if ((flags & CLONE_THREAD) != 0) return fd_forget_everything();
   share_positions(same_memory ? Share::kInheritable : Share::kAll);
 }
 
-void before_unshare(uint64_t flags) {
-  if ((flags & CLONE_FILES) != 0) fd_forget_everything();
+uint64_t before_unshare(uint64_t flags) {
   if ((flags & CLONE_NEWUSER) != 0) engine::shut_down();
+  if ((flags & CLONE_FILES) == 0) return flags;
+  if (!unshares()) return flags & ~uint64_t{CLONE_FILES};
+  fd_forget_everything();
+  return flags;
+}
+
+unsigned before_unsharing_range(unsigned flags) {
+  if ((flags & CLOSE_RANGE_UNSHARE) == 0) return flags;
+  if (!unshares()) return flags & ~unsigned{CLOSE_RANGE_UNSHARE};
+  if (in_own_process()) fd_forget_everything();
+  return flags;
 }
 
 // Prepare handlers run last-registered first: ours, from an early constructor,
@@ -48,9 +80,7 @@ void in_child() {
   faults::forget_threads();
 }
 
-void install_fork_handler() {
-  pthread_atfork(before_fork, nullptr, in_child);
-}
+void install_fork_handler() { pthread_atfork(before_fork, nullptr, in_child); }
 
 namespace {
 
@@ -110,8 +140,8 @@ int clone(int (*function)(void*), void* stack, int flags, void* argument,
 }
 
 int unshare(int flags) {
-  before_unshare(static_cast<unsigned>(flags));
-  return real::unshare(flags);
+  const uint64_t rest = before_unshare(static_cast<unsigned>(flags));
+  return real::unshare(static_cast<int>(rest));
 }
 
 int posix_spawn(pid_t* pid, const char* path, const void* actions,

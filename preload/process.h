@@ -14,8 +14,16 @@ void before_fork();
 // child shares our memory, and with it the positions, until it executes.
 void before_clone_flags(uint64_t flags);
 
-// Before unshare(2): with numbers of its own, this thread is lost to our table.
-void before_unshare(uint64_t flags);
+// Whether libc knows of no thread but the caller's.
+[[nodiscard]] bool single_threaded();
+
+// unshare(2) with these flags, or close_range(2) with CLOSE_RANGE_UNSHARE: the
+// flags to call it with. A thread that gets numbers of its own is lost to our
+// table. Where nobody shares the numbers there is nothing to unshare, and the
+// kernel must not see that its own workers, who serve our ring, do: it would
+// make a new table, and the record locks would stay with the old one.
+[[nodiscard]] uint64_t before_unshare(uint64_t flags);
+[[nodiscard]] unsigned before_unsharing_range(unsigned flags);
 
 // From the constructor: registers before_fork, so that forks inside libc
 // (daemon, forkpty) are seen too.

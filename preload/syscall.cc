@@ -29,8 +29,6 @@
 #include "preload/stubs.h"
 #include "preload/transfer.h"
 
-extern "C" [[gnu::weak]] char __libc_single_threaded;  // libc's, since 2.32
-
 namespace racache::preload {
 
 namespace {
@@ -142,22 +140,24 @@ long on_close(const Call& s) {
   return s.make();
 }
 
-long close_numbers(const Call& s, unsigned first, unsigned last) {
-  return with_errno(sys::invoke(s.number, first, last, s.c));
+long close_numbers(unsigned first, unsigned last, unsigned flags) {
+  return with_errno(sys::invoke(SYS_close_range, first, last, flags));
 }
 
 long on_close_range(const Call& s) {
   const auto first = static_cast<unsigned>(s.a);
   const auto last = static_cast<unsigned>(s.b);
   if (first > last) return s.make();
-  if ((s.c & CLOSE_RANGE_UNSHARE) != 0) fd_forget_everything();
-  if (s.c == 0) fd_range_closing(first, last);
+  const unsigned flags = before_unsharing_range(static_cast<unsigned>(s.c));
+  if (flags == 0) fd_range_closing(first, last);
   const int ring = engine::ring_fd();
   const auto number = static_cast<unsigned>(ring);
-  if (ring < 0 || number < first || number > last) return s.make();
-  const long below = first < number ? close_numbers(s, first, number - 1) : 0;
+  if (ring < 0 || number < first || number > last)
+    return close_numbers(first, last, flags);
+  const long below =
+      first < number ? close_numbers(first, number - 1, flags) : 0;
   if (below != 0 || number == last) return below;
-  return close_numbers(s, number + 1, last);
+  return close_numbers(number + 1, last, flags);
 }
 
 // The duplicate is the kernel's; the original keeps its absolute reads.
@@ -212,19 +212,19 @@ long on_transfer(const Call& s) {
 // exit(2) ends one thread. Where that is the program's last one the process
 // ends, but for the engine's threads, of which the program knows nothing.
 long on_exit(const Call& s) {
-  const bool last = &__libc_single_threaded != nullptr &&
-                    __libc_single_threaded != 0 && in_own_process();
+  const bool last = single_threaded() && in_own_process();
   if (s.number != SYS_exit_group && !last) return s.make();
   finish_process();
   return with_errno(sys::invoke(SYS_exit_group, s.a));
 }
 
-long on_process(const Call& s) {
-  if (s.number == SYS_unshare) {
-    before_unshare(static_cast<uint64_t>(s.a));
-  } else {
-    share_positions(Share::kInheritable);  // execve, execveat
-  }
+long on_unshare(const Call& s) {
+  const uint64_t flags = before_unshare(static_cast<uint64_t>(s.a));
+  return with_errno(sys::invoke(SYS_unshare, flags));
+}
+
+long on_execute(const Call& s) {
+  share_positions(Share::kInheritable);
   return s.make();
 }
 
@@ -255,9 +255,9 @@ constexpr Route kRoutes[] = {
     {SYS_splice, on_transfer},     {SYS_copy_file_range, on_transfer},
     {SYS_sendmsg, on_transfer},    {SYS_sendmmsg, on_transfer},
     {SYS_clone, nullptr},          {SYS_clone3, nullptr},
-    {SYS_execve, on_process},      {SYS_execveat, on_process},
+    {SYS_execve, on_execute},      {SYS_execveat, on_execute},
     {SYS_exit, on_exit},           {SYS_exit_group, on_exit},
-    {SYS_unshare, on_process},     {SYS_epoll_pwait, on_wait},
+    {SYS_unshare, on_unshare},     {SYS_epoll_pwait, on_wait},
     {SYS_epoll_pwait2, on_wait},   {SYS_semop, on_wait},
     {SYS_semtimedop, on_wait},     {SYS_rt_sigtimedwait, on_wait},
 };
