@@ -24,6 +24,8 @@
 #include <cerrno>
 #include <new>
 
+#include "core/epoch.h"
+#include "core/poll_policy.h"
 #include "core/uring_ring.h"
 #include "core/wait_list.h"
 
@@ -34,12 +36,20 @@ constexpr uint32_t kReaping = 1;
 constexpr uint32_t kRole = 2;
 constexpr unsigned kBatch = 16;
 constexpr uint64_t kUnlistedSleep = 1000000;  // ns; nobody can kick us
+constexpr uint64_t kFirstNap = 200000;        // ns; then prod the submitters
+constexpr uint64_t kProdEvery = 30000;        // ns; while spinning
 
 struct Uring : Backend {
   Ring ring;
   SleeperList sleepers;
   std::atomic<uint32_t> state{0};
-  uint64_t poll_ns = 0;
+  PollPolicy policy;
+  // Threads inside wait(). Relaxed: the policy's estimate.
+  std::atomic<uint32_t> waiters{0};
+  // When someone last began to submit: the reader's way into the kernel is part
+  // of what the policy compares, as waking a sleeping core is paid for there.
+  // Relaxed: an estimate.
+  std::atomic<uint64_t> submit_ns{0};
   uint64_t sleep_ns = 0;
   // Counters: relaxed, they order nothing.
   std::atomic<uint64_t> polls{0}, polled{0}, reaps{0}, sleeps{0}, kicks{0},
@@ -111,11 +121,13 @@ void poll(Backend& self) {
 
 unsigned submit(Backend& self, ReadOp* const* ops, unsigned n) {
   Uring& u = of(self);
+  u.submit_ns.store(sys::monotonic_ns(), std::memory_order_relaxed);
   unsigned taken = 0;
   while (taken < n) {
     unsigned got = u.ring.place(ops + taken, n - taken);
     if (got == 0) {
       // Full: make room, or leave the rest to the caller.
+      if (u.ring.has_task_work()) u.ring.run_task_work();
       poll(u);
       got = u.ring.place(ops + taken, n - taken);
     }
@@ -127,26 +139,72 @@ unsigned submit(Backend& self, ReadOp* const* ops, unsigned n) {
   return taken;
 }
 
-// True when the word is done.
-bool poll_for(Uring& u, std::atomic<uint32_t>& word, uint32_t mask) {
+// One look at what has completed, whoever submitted it.
+void look(Uring& u, uint64_t now, uint64_t* prod_at) {
+  if (u.ring.completed() == 0 && u.ring.has_task_work()) {
+    u.ring.run_task_work();
+    if (now >= *prod_at) {  // it is another thread's, and that one computes
+      u.ring.prod_submitters();
+      *prod_at = now + kProdEvery;
+    }
+  }
   poll(u);
-  if (!busy(word, mask)) return true;
-  if (u.poll_ns == 0) return false;
-  count(u.polls);
-  const uint64_t end = sys::monotonic_ns() + u.poll_ns;
-  do {
-    relax();
-    poll(u);
-    if (!busy(word, mask)) return count(u.polled), true;
-  } while (sys::monotonic_ns() < end);
+}
+
+// True when the word is done.
+bool spin(Uring& u, std::atomic<uint32_t>& word, uint32_t mask, uint64_t now,
+          uint64_t ns) {
+  constexpr int kLooksPerClock = 8;
+  const uint64_t end = now + ns;
+  uint64_t prod_at = now + kProdEvery;
+  while (now < end) {
+    for (int i = 0; i < kLooksPerClock; ++i) {
+      look(u, now, &prod_at);
+      if (!busy(word, mask)) return true;
+      relax();
+    }
+    const uint64_t last = now;
+    now = sys::monotonic_ns();
+    if (now - last > PollPolicy::kLostCoreNs) {
+      u.policy.lost_core(now);
+      return false;
+    }
+  }
   return false;
+}
+
+// Each yield is a way through the kernel, for this thread's reads and, as they
+// do the same, for those of the others.
+bool yield(Uring& u, std::atomic<uint32_t>& word, uint32_t mask, uint64_t now,
+           uint64_t ns) {
+  for (const uint64_t end = now + ns; now < end; now = sys::monotonic_ns()) {
+    sys::invoke(SYS_sched_yield);
+    poll(u);
+    if (!busy(word, mask)) return true;
+  }
+  return false;
+}
+
+// True when the word is done.
+bool poll_for(Uring& u, std::atomic<uint32_t>& word, uint32_t mask,
+              const PollPolicy::Choice& choice, uint64_t begin) {
+  if (choice.way == PollPolicy::Way::kSleep) return false;
+  count(u.polls);
+  const bool done = choice.way == PollPolicy::Way::kSpin
+                        ? spin(u, word, mask, begin, choice.ns)
+                        : yield(u, word, mask, begin, choice.ns);
+  if (done) count(u.polled);
+  if (ThreadSlot* slot = epoch::self()) {
+    slot->counters.polled_ns += sys::monotonic_ns() - begin;
+  }
+  return done;
 }
 
 // Holding kRole. Returns when the word is done, when nothing is in flight, or
 // when someone else is delivering: then our completion may be in that thread's
 // hands, and no longer wake us here.
 void reap_until(Uring& u, std::atomic<uint32_t>& word, uint32_t mask) {
-  while (busy(word, mask)) {
+  for (uint64_t ns = kFirstNap; busy(word, mask);) {
     u.ring.flush();
     if (!try_take(u, kReaping)) return;
     deliver(u);
@@ -155,8 +213,10 @@ void reap_until(Uring& u, std::atomic<uint32_t>& word, uint32_t mask) {
     give_up(u, kReaping);
     if (!stay) return;
     count(u.reaps);
-    u.ring.wait_completion(kReaperNap);
+    const bool came = u.ring.wait_completion(ns);
     u.ring.unfreeze();
+    if (!came) u.ring.prod_submitters();
+    ns = kReaperNap;
   }
 }
 
@@ -179,9 +239,7 @@ void sleep_listed(Uring& u, std::atomic<uint32_t>& word, uint32_t mask) {
   u.sleepers.remove(place);
 }
 
-void wait(Backend& self, std::atomic<uint32_t>& word, uint32_t mask) {
-  Uring& u = of(self);
-  if (!busy(word, mask) || poll_for(u, word, mask)) return;
+void sleep_until(Uring& u, std::atomic<uint32_t>& word, uint32_t mask) {
   while (busy(word, mask)) {
     if (try_take(u, kRole)) {
       reap_until(u, word, mask);
@@ -190,6 +248,30 @@ void wait(Backend& self, std::atomic<uint32_t>& word, uint32_t mask) {
     if (busy(word, mask)) sleep_listed(u, word, mask);
   }
   hand_over(u);
+}
+
+// Where the time of a wait that begins at `now` is counted from: the submission
+// just before, if there was one.
+uint64_t counted_from(const Uring& u, uint64_t now) {
+  constexpr uint64_t kJustBefore = 50'000;
+  const uint64_t submitted = u.submit_ns.load(std::memory_order_relaxed);
+  return now - submitted < kJustBefore ? submitted : now;
+}
+
+void wait(Backend& self, std::atomic<uint32_t>& word, uint32_t mask) {
+  Uring& u = of(self);
+  if (busy(word, mask)) poll(u);
+  const uint32_t seen = word.load(std::memory_order_acquire);
+  if ((seen & mask) == 0) return;
+  const uint64_t begin = sys::monotonic_ns();
+  const uint64_t from = counted_from(u, begin);
+  const unsigned waiters =
+      u.waiters.fetch_add(1, std::memory_order_relaxed) + 1;
+  const PollPolicy::Choice choice =
+      u.policy.choose(Folio::order_of(seen), waiters, begin);
+  if (!poll_for(u, word, mask, choice, begin)) sleep_until(u, word, mask);
+  u.waiters.fetch_sub(1, std::memory_order_relaxed);
+  u.policy.learn(choice, sys::monotonic_ns() - from);
 }
 
 int attach(Backend& self, int fd) { return of(self).ring.attach(fd); }
@@ -205,7 +287,10 @@ void quiesce(Backend& self) {
   Uring& u = of(self);
   const uint64_t end = sys::monotonic_ns() + kQuiesceNs;
   u.ring.flush();
-  while (!u.ring.settled() && sys::monotonic_ns() < end) nap(50000);
+  while (!u.ring.settled() && sys::monotonic_ns() < end) {
+    nap(50000);
+    u.ring.prod_submitters();
+  }
   poll(u);
 }
 
@@ -213,6 +298,17 @@ void destroy(Backend& self) {
   Uring& u = of(self);
   u.ring.teardown();
   sys::invoke(SYS_munmap, &u, sizeof(Uring));
+}
+
+unsigned usable_cores() {
+  uint64_t mask[16] = {};  // 1024 CPUs
+  const long bytes = sys::invoke(SYS_sched_getaffinity, 0, sizeof mask, mask);
+  if (sys::failed(bytes)) return 2;  // more CPUs than that
+  unsigned cores = 0;
+  for (const uint64_t word : mask) {
+    cores += static_cast<unsigned>(__builtin_popcountll(word));
+  }
+  return cores;
 }
 
 }  // namespace
@@ -239,9 +335,7 @@ Expected<Backend*> make_uring(const UringOptions& options) {
       .destroy = destroy,
   };
   u->sleep_ns = options.sleep_ns;
-  if (options.poll_us > 0) {
-    u->poll_ns = static_cast<uint64_t>(options.poll_us) * 1000;
-  }
+  u->policy.init(options.poll_us, usable_cores());
   const int err = u->ring.setup(options);
   if (err == 0) return u;
   sys::invoke(SYS_munmap, u, sizeof(Uring));

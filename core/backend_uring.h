@@ -10,7 +10,7 @@ namespace racache {
 struct UringOptions {
   unsigned entries = 256;  // submission queue; four times as many in flight
   unsigned slots = 8192;   // files; fewer when RLIMIT_NOFILE says so
-  int64_t poll_us = -1;    // poll before sleeping; -1 auto
+  int64_t poll_us = -1;    // poll before sleeping; -1 auto (poll_policy.h)
   // A sleeper looks around by itself after so long. Nothing relies on it as
   // long as the reaper is not frozen (a debugger, a stopped container).
   uint64_t sleep_ns = 100000000;
@@ -23,7 +23,7 @@ struct UringOptions {
 
 // How often each way of waiting was taken; for statistics and tests.
 struct UringStats {
-  uint64_t polls;     // waits that polled
+  uint64_t polls;     // times a wait polled
   uint64_t polled;    // of them: ended by polling
   uint64_t reaps;     // sleeps in io_uring_enter
   uint64_t sleeps;    // sleeps on a word

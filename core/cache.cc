@@ -138,6 +138,7 @@ struct SlowRead {
 void wait_for(SlowRead& read, FolioId id, Counters& counters) {
   Engine& engine = *read.file.engine;
   const uint64_t begin = sys::monotonic_ns();
+  read.stream.pipeline.starved();
   engine.backend->wait(*engine.backend, engine.arena.folio(id).word,
                        Folio::kFilling);
   counters.wait_ns += sys::monotonic_ns() - begin;

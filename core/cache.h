@@ -9,7 +9,7 @@
 
 #include "core/counters.h"
 #include "core/lock.h"
-#include "core/readahead.h"
+#include "core/pipeline.h"
 
 namespace racache {
 
@@ -18,8 +18,9 @@ class File;  // a cached file: one inode under one read lease
 
 // The readahead state of one open file description.
 struct OpenStream {
-  Lock lock;                 // guards `stream` but for prev_pos
+  Lock lock;                 // guards the rest but for prev_pos
   readahead::Stream stream;  // prev_pos: relaxed atomic accesses by readers
+  Pipeline pipeline;
   uint32_t in_order;         // small misses in a row, each behind the last
 };
 

@@ -9,34 +9,35 @@
 namespace racache {
 
 // field                 meaning
-#define RACACHE_COUNTERS(X)                                                   \
-  X(read_calls)          /* read-family calls on cached files */              \
-  X(read_bytes)          /* bytes those calls returned from the cache */      \
-  X(hits)                /* calls served without waiting for a fill */        \
-  X(misses)              /* calls that started or waited for a fill */        \
-  X(hit_bytes)           /* bytes returned by hits */                         \
-  X(syscalls_avoided)    /* calls that made no system call at all */          \
-  X(device_requests)     /* reads submitted to the backend, direct */         \
-  X(device_bytes)        /* bytes those reads brought */                      \
-  X(used_bytes)          /* of them: in folios read at least once */          \
-  X(from_page_cache_bytes) /* bytes filled from the kernel's page cache */    \
-  X(sync_windows)        /* readahead windows begun by a miss */              \
-  X(async_windows)       /* windows begun by a readahead mark */              \
-  X(forced)              /* WILLNEED, readahead(2), FADV_RANDOM requests */   \
-  X(standalone)          /* reads outside any stream */                       \
-  X(marks_hit)           /* readahead marks met */                            \
-  X(overlap_skips)       /* forced requests wholly present or in flight */    \
-  X(trims_avoided)       /* windows that the half-window rule kept longer */  \
-  X(order_fallbacks)     /* insertions at a lower order than planned */       \
-  X(evicted)             /* folios evicted */                                 \
-  X(lookups)             /* index lookups by reads */                         \
-  X(wait_count)          /* waits for a fill */                               \
-  X(wait_ns)             /* nanoseconds waited */                             \
-  X(verified)            /* reads compared with the kernel's */               \
-  X(verify_failures)     /* of them: different */                             \
-  X(kernel_fallbacks)    /* requests finished by the kernel's call */         \
-  X(lease_breaks)        /* leases given up because a writer came */          \
-  X(adopted)             /* files adopted */
+#define RACACHE_COUNTERS(X)                                                    \
+  X(read_calls)            /* read-family calls on cached files */             \
+  X(read_bytes)            /* bytes those calls returned from the cache */     \
+  X(hits)                  /* calls served without waiting for a fill */       \
+  X(misses)                /* calls that started or waited for a fill */       \
+  X(hit_bytes)             /* bytes returned by hits */                        \
+  X(syscalls_avoided)      /* calls that made no system call at all */         \
+  X(device_requests)       /* reads submitted to the backend, direct */        \
+  X(device_bytes)          /* bytes those reads brought */                     \
+  X(used_bytes)            /* of them: in folios read at least once */         \
+  X(from_page_cache_bytes) /* bytes filled from the kernel's page cache */     \
+  X(sync_windows)          /* readahead windows begun by a miss */             \
+  X(async_windows)         /* windows begun by a readahead mark */             \
+  X(forced)                /* WILLNEED, readahead(2), FADV_RANDOM requests */  \
+  X(standalone)            /* reads outside any stream */                      \
+  X(marks_hit)             /* readahead marks met */                           \
+  X(overlap_skips)         /* forced requests wholly present or in flight */   \
+  X(trims_avoided)         /* windows that the half-window rule kept longer */ \
+  X(order_fallbacks)       /* insertions at a lower order than planned */      \
+  X(evicted)               /* folios evicted */                                \
+  X(lookups)               /* index lookups by reads */                        \
+  X(wait_count)            /* waits for a fill */                              \
+  X(wait_ns)               /* nanoseconds waited */                            \
+  X(polled_ns)             /* of them: looking again and again, awake */       \
+  X(verified)              /* reads compared with the kernel's */              \
+  X(verify_failures)       /* of them: different */                            \
+  X(kernel_fallbacks)      /* requests finished by the kernel's call */        \
+  X(lease_breaks)          /* leases given up because a writer came */         \
+  X(adopted)               /* files adopted */
 
 // A number that one thread writes and any thread may read: as cheap as a plain
 // one. Relaxed: nothing is ordered by it.

@@ -241,25 +241,86 @@ void make_room(File& file, uint64_t request) {
   if (engine.arena.free_pages() < want) engine.evictor.reclaim(engine, want);
 }
 
-// Decides and inserts under the locks, submits after them.
+// One decision after another, under the locks of stream and file; the device
+// reads they lead to are submitted together, after the locks.
+class Planner {
+ public:
+  Planner(File& f, OpenStream& s)
+      : file(f), stream(s), view(view_of(f)), limits(limits_of(f)) {}
+
+  bool carry_out(const Plan& plan) {
+    if (plan.kind == readahead::Kind::kNone) return false;
+    count_plan(plan);
+    Layout layout(stream.stream, limits, view, plan);
+    insert_all(file, layout, batch);
+    batch.open = nullptr;
+    return true;
+  }
+
+  File& file;
+  OpenStream& stream;
+  const readahead::View view;
+  const readahead::Limits limits;
+  Batch batch;
+};
+
 template <class Decide>
 void run_plan(File& file, OpenStream& stream, uint64_t request, int fd,
               const Decide& decide) {
   make_room(file, request);
-  Batch batch;
+  Planner planner(file, stream);
   {
     LockGuard stream_guard(stream.lock);
     LockGuard file_guard(file.lock);
     if (!file.readable()) return;
-    const readahead::View view = view_of(file);
-    const readahead::Limits limits = limits_of(file);
-    const Plan plan = decide(stream.stream, limits, view);
-    if (plan.kind == readahead::Kind::kNone) return;
-    count_plan(plan);
-    Layout layout(stream.stream, limits, view, plan);
-    insert_all(file, layout, batch);
+    decide(planner);
   }
-  submit(*file.engine, batch, fd);
+  submit(*file.engine, planner.batch, fd);
+}
+
+// What a pipeline may hold: a small part of the memory, for streams are many.
+uint64_t pipeline_pages(const Engine& engine) {
+  constexpr unsigned kShare = 6;  // 1/64
+  if (engine.ops.busy() > engine.ops.count() / 2) return 0;
+  return engine.arena.limit() >> (kPageShift + kShare);
+}
+
+// The window after the stream's last, as if that one's mark had been met.
+Plan plan_further(Planner& p, uint64_t request) {
+  const readahead::Stream& s = p.stream.stream;
+  const PageIndex mark = s.start + s.size - s.async_size;
+  if (s.start + s.size >= p.file.pages) return Plan{};
+  // Made room for was one window; a further one may wait for the next mark.
+  if (p.file.engine->arena.free_pages() < s.size) return Plan{};
+  const FolioId id = p.file.index.lookup(mark);
+  if (id == kNoFolio) return Plan{};
+  const Folio& folio = p.file.engine->arena.folio(id);
+  const unsigned order =
+      Folio::order_of(folio.word.load(std::memory_order_relaxed));
+  return readahead::on_mark(p.stream.stream, p.limits, p.view, folio.index,
+                            order, request);
+}
+
+void fill_pipeline(Planner& p, PageIndex mark, uint64_t request) {
+  Engine& engine = *p.file.engine;
+  const uint64_t most = pipeline_pages(engine);
+  while (p.stream.pipeline.wants_more(p.stream.stream, mark,
+                                      engine.config.depth, most)) {
+    if (!p.carry_out(plan_further(p, request))) return;
+  }
+}
+
+void meet(Planner& p, PageIndex first, unsigned order, uint64_t request) {
+  Pipeline& pipeline = p.stream.pipeline;
+  readahead::Stream& s = p.stream.stream;
+  const bool pipelined = p.file.engine->config.depth != 1;
+  if (!pipelined || !pipeline.earlier_mark(s, first)) {
+    const Plan plan =
+        readahead::on_mark(s, p.limits, p.view, first, order, request);
+    if (!p.carry_out(plan)) return;
+    if (plan.kind == readahead::Kind::kForeign) return pipeline.join(s.start);
+  }
+  fill_pipeline(p, first, request);
 }
 
 // A program that said FADV_RANDOM and then streams in small steps (a database
@@ -302,21 +363,19 @@ namespace fill {
 
 void on_miss(File& file, OpenStream& stream, PageIndex page, uint64_t request,
              int fd) {
-  run_plan(file, stream, request, fd,
-           [&](readahead::Stream&, const readahead::Limits& limits,
-               const readahead::View& view) {
-             return decide_miss(stream, limits, view, page, request);
-           });
+  run_plan(file, stream, request, fd, [&](Planner& p) {
+    const PageIndex end = stream.stream.start + stream.stream.size;
+    const Plan plan = decide_miss(stream, p.limits, p.view, page, request);
+    if (plan.ordered) stream.pipeline.begin(end, plan.start);
+    p.carry_out(plan);
+  });
 }
 
 void on_mark(File& file, OpenStream& stream, PageIndex first, unsigned order,
              uint64_t request, int fd) {
   if (Counters* c = counters(); c != nullptr) ++c->marks_hit;
   run_plan(file, stream, request, fd,
-           [&](readahead::Stream& s, const readahead::Limits& limits,
-               const readahead::View& view) {
-             return readahead::on_mark(s, limits, view, first, order, request);
-           });
+           [&](Planner& p) { meet(p, first, order, request); });
 }
 
 PageIndex force(File& file, PageIndex page, PageIndex end, int fd) {
@@ -330,11 +389,10 @@ PageIndex force(File& file, PageIndex page, PageIndex end, int fd) {
     const uint64_t pages = (stop < end ? stop : end) - page;
     make_room(file, pages);
     if (file.engine->arena.free_pages() < pages) break;
-    run_plan(file, none, pages, fd,
-             [&](readahead::Stream& s, const readahead::Limits& limits,
-                 const readahead::View&) {
-               return readahead::on_force(s, limits, page, pages, false);
-             });
+    run_plan(file, none, pages, fd, [&](Planner& p) {
+      p.carry_out(
+          readahead::on_force(none.stream, p.limits, page, pages, false));
+    });
     page += pages;
   }
   return page;

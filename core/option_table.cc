@@ -289,7 +289,7 @@ constexpr uint64_t kMaxKb = 1 << 20;
     "microseconds to poll for a completion before sleeping",                   \
     (parse_auto<&Config::poll_us, 0, 1000000>), print_auto<&Config::poll_us>)  \
   X("RACACHE_DEPTH", "auto", "auto, 1 to 64",                                  \
-    "readahead windows in flight for a stream; kept for later, no effect yet",   \
+    "readahead windows in flight for an established stream; 1: as the kernel", \
     (parse_auto<&Config::depth, 1, 64>), print_auto<&Config::depth>)           \
   X("RACACHE_VERIFY", "0", "0 to 4294967295",                                  \
     "N: every Nth cached read is compared with the kernel's; 0: none",         \

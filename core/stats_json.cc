@@ -124,6 +124,7 @@ void put_index_and_waits(const Counters& c, Json& json) {
   json.open("waits", '{');
   json.number("count", c.wait_count);
   json.seconds("seconds", static_cast<double>(c.wait_ns) / 1e9);
+  json.seconds("polled_seconds", static_cast<double>(c.polled_ns) / 1e9);
   json.close('}');
 }
 

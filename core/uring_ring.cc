@@ -98,8 +98,8 @@ long Ring::enter(unsigned submit, unsigned wait, unsigned flags,
   }
 }
 
-void Ring::wait_completion(uint64_t ns) {
-  if (lost()) return nap(ns < 200000 ? ns : 200000);
+bool Ring::wait_completion(uint64_t ns) {
+  if (lost()) return nap(ns < 200000 ? ns : 200000), true;
   __kernel_timespec timeout = {0, static_cast<long long>(ns)};
   io_uring_getevents_arg arg = {};
   arg.ts = reinterpret_cast<uint64_t>(&timeout);
@@ -107,6 +107,25 @@ void Ring::wait_completion(uint64_t ns) {
                          &arg, sizeof arg);
   if (means_lost(ret)) lose();
   if (ret == -EAGAIN || ret == -EBUSY || ret == -ENOMEM) nap(50000);
+  return ret != -ETIME;
+}
+
+bool Ring::has_task_work() const {
+  return cooperative_ &&
+         (load_acquire(ring_.sq.kflags) & IORING_SQ_TASKRUN) != 0;
+}
+
+void Ring::run_task_work() {
+  if (!lost()) enter(0, 0, IORING_ENTER_GETEVENTS, nullptr, 0);
+}
+
+// The interrupt of a membarrier leads through the kernel. What it does not
+// reach runs soon anyway: at the next tick, switch or system call.
+void Ring::prod_submitters() {
+  constexpr int kPrivateExpedited = 1 << 3;
+  if (has_task_work()) {
+    sys::invoke(SYS_membarrier, kPrivateExpedited, 0, 0);
+  }
 }
 
 void Ring::lose() {

@@ -49,8 +49,14 @@ class Ring {
   void freeze() { frozen_.store(true, std::memory_order_relaxed); }
   void unfreeze() { frozen_.store(false, std::memory_order_release); }
   void publish();
-  // Sleeps until a completion is there, at most `ns`.
-  void wait_completion(uint64_t ns);
+  // Sleeps until a completion is there, at most `ns`; false when it came not.
+  bool wait_completion(uint64_t ns);
+  // Finished reads are not in the completion queue before the thread that
+  // submitted them passes through the kernel: whether there are any such, and
+  // how this thread sees to its own, and to those of all that run.
+  bool has_task_work() const;
+  void run_task_work();
+  void prod_submitters();
 
   // Placed but not popped yet / not completed yet.
   bool in_flight() const {
@@ -71,6 +77,7 @@ class Ring {
   static constexpr unsigned kMaxSlots = 8192;
 
   int create(const UringOptions& options);
+  int create_with(const UringOptions& options, unsigned flags);
   int register_files(unsigned want);
   int update_file(unsigned slot, int fd);
   unsigned room() const;
@@ -91,6 +98,7 @@ class Ring {
   std::atomic<uint32_t> placed_{0};
   // Completions ever popped. Stored by the consumer.
   std::atomic<uint32_t> popped_{0};
+  bool cooperative_ = false;         // constant after setup()
   std::atomic<bool> frozen_{false};  // release: after the freezer's enter
   std::atomic<bool> lost_{false};    // seq_cst, against submitters_
   // Threads that may be handing entries to the kernel. Whoever makes it zero

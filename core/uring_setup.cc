@@ -71,12 +71,21 @@ int Ring::setup(const UringOptions& options) {
   return 0;
 }
 
-// COOP_TASKRUN is not asked for: with it a completion stays invisible until
-// the thread that submitted the read next enters the kernel, and others wait
-// for that read.
+// With COOP_TASKRUN a completion does not interrupt the thread that submitted
+// the read, which costs as much as the read where cores are virtual. It becomes
+// visible when that thread next passes through the kernel; who waits for
+// another's read prods it (prod_submitters). Older kernels interrupt.
 int Ring::create(const UringOptions& options) {
+  constexpr unsigned kCooperative =
+      IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG;
+  const int err = create_with(options, kCooperative);
+  cooperative_ = err == 0;
+  return err == -EINVAL ? create_with(options, 0) : err;
+}
+
+int Ring::create_with(const UringOptions& options, unsigned flags) {
   io_uring_params params = {};
-  params.flags = IORING_SETUP_CLAMP | IORING_SETUP_CQSIZE;
+  params.flags = IORING_SETUP_CLAMP | IORING_SETUP_CQSIZE | flags;
   params.cq_entries = options.entries * 4;
   const int err = io_uring_queue_init_params(options.entries, &ring_, &params);
   if (err < 0) return err;

@@ -146,6 +146,7 @@ class Run {
     uint64_t size = 0;
     uint32_t ra_pages = 0, io_pages = 0;
     Config& config = fixture_.engine().config;
+    config.depth = 1;  // the policy alone; more is pipeline_test's
     words >> size >> ra_pages >> io_pages >> config.max_order >>
         config.large_forced >> config.half_window;
     running_ = fixture_.adopt(0, size, ra_pages, io_pages);

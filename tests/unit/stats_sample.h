@@ -24,6 +24,7 @@ inline Snapshot sample() {
   s.counters.device_bytes = 1 << 20;
   s.counters.used_bytes = 1 << 19;
   s.counters.wait_ns = 1500000000;
+  s.counters.polled_ns = 250000000;
   s.counters.verify_failures = 0;
   for (unsigned i = 0; i < kOrders; ++i) {
     s.counters.inserted_by_order[i] = 500 + i;

@@ -84,6 +84,7 @@ TEST_CASE("the JSON keys are the promised ones, no more and no fewer") {
                                      "index.lookups",
                                      "waits.count",
                                      "waits.seconds",
+                                     "waits.polled_seconds",
                                      "files.adopted",
                                      "files.lease_breaks",
                                      "files.kernel.size: small",
@@ -151,6 +152,7 @@ TEST_CASE("each JSON value is the counter of its name") {
   CHECK(j["index"]["lookups"] == uint64_t{c.lookups});
   CHECK(j["waits"]["count"] == uint64_t{c.wait_count});
   CHECK(j["waits"]["seconds"] == 1.5);
+  CHECK(j["waits"]["polled_seconds"] == 0.25);
   CHECK(j["files"]["adopted"] == uint64_t{c.adopted});
   CHECK(j["files"]["lease_breaks"] == uint64_t{c.lease_breaks});
   CHECK(j["files"]["kernel"]["size: small"] == 5);
