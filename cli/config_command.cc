@@ -88,24 +88,51 @@ void print_markdown() {
   }
 }
 
+// Text for troff: no line may begin with a request, no hyphen become a dash.
+std::string roff(const std::string& s) {
+  std::string out = s.starts_with('.') || s.starts_with('\'') ? "\\&" : "";
+  for (const char c : s) {
+    if (c == '\\') {
+      out += "\\e";
+    } else {
+      if (c == '-') out += '\\';
+      out += c;
+    }
+  }
+  return out;
+}
+
+// The ENVIRONMENT section of racache(1), in the macros of man(7).
+void print_man() {
+  size_t count;
+  const OptionRow* rows = option_rows(&count);
+  for (size_t i = 0; i < count; ++i) {
+    std::cout << ".TP\n.B " << roff(rows[i].name) << '\n'
+              << roff(rows[i].help) << ".\nAccepts " << roff(rows[i].accepts)
+              << "; default " << roff(or_empty(rows[i].fallback)) << ".\n";
+  }
+}
+
 }  // namespace
 
 void add_config_command(CLI::App& app, int& status) {
   CLI::App* command =
       app.add_subcommand("config", "the options and the values in force");
-  auto json = std::make_shared<bool>(false);
-  auto markdown = std::make_shared<bool>(false);
-  CLI::Option* as_json = command->add_flag("--json", *json, "as JSON");
-  command->add_flag("--markdown", *markdown, "as a table, defaults only")
-      ->excludes(as_json);
-  command->callback([json, markdown, &status] {
-    if (*json) {
-      print_json();
-    } else if (*markdown) {
-      print_markdown();
-    } else {
-      print_text();
-    }
+  auto print = std::make_shared<void (*)()>(print_text);
+  const auto add_format = [&](const char* flag, void (*printer)(),
+                              const char* help) {
+    return command->add_flag_callback(
+        flag, [print, printer] { *print = printer; }, help);
+  };
+  CLI::Option* json = add_format("--json", print_json, "as JSON");
+  CLI::Option* markdown =
+      add_format("--markdown", print_markdown, "as a table, defaults only");
+  CLI::Option* man =
+      add_format("--man", print_man, "as in the manual, defaults only");
+  json->excludes(markdown)->excludes(man);
+  markdown->excludes(man);
+  command->final_callback([print, &status] {
+    (*print)();
     std::cout.flush();
     status = std::cout.good() ? 0 : 1;
   });

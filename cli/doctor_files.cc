@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The checks that need a file: a temporary one in the directory asked about,
-// or, where none can be made, one that is there already.
+// The checks that need a file: the one asked about; or in a directory a
+// temporary one and, where none can be made, one that is there already.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -14,6 +14,8 @@
 
 #include "cli/doctor.h"
 #include "core/base.h"
+#include "core/config.h"
+#include "core/log.h"
 
 #ifndef STATX_DIOALIGN
 #error "racache: these kernel headers do not know STATX_DIOALIGN (Linux 6.1)"
@@ -30,8 +32,9 @@ constexpr size_t kFileSize = 64 << 10;
 
 struct Sample {
   std::string path;
-  bool ours = false;  // made for this, to be removed
-  int err = 0;        // why none could be made
+  bool named = false;  // the file that was asked about
+  bool ours = false;   // made for this, to be removed
+  int err = 0;         // why none could be made
   ~Sample() {
     if (ours) unlink(path.c_str());
   }
@@ -134,6 +137,16 @@ class Descriptor {
   int err_;
 };
 
+std::string lease_advice(int err, const std::string& path) {
+  if (err == EACCES) return "; only one's own files, or CAP_LEASE";
+  if (err != EAGAIN) return "";
+  std::string advice;
+  for (const std::string& writer : writers_of(path)) {
+    advice += (advice.empty() ? "; open for writing in " : ", ") + writer;
+  }
+  return advice.empty() ? "; someone has it open for writing" : advice;
+}
+
 Check check_lease(const Sample& sample) {
   const Descriptor fd(sample.path, O_RDONLY);
   if (!fd.valid()) {
@@ -141,11 +154,13 @@ Check check_lease(const Sample& sample) {
   }
   if (fcntl(fd, F_SETLEASE, F_RDLCK) != 0) {
     const int err = errno;
-    // On somebody's file a writer or another owner says nothing of the rest.
-    const bool telling = sample.ours || (err != EAGAIN && err != EACCES);
+    // On a file found by chance a writer or another owner says nothing of the
+    // rest.
+    const bool telling =
+        sample.ours || sample.named || (err != EAGAIN && err != EACCES);
     return {telling ? Verdict::kFail : Verdict::kWarn, "lease",
             error_text(err) + " on " + sample.path +
-                (err == EACCES ? "; only one's own files, or CAP_LEASE" : "")};
+                lease_advice(err, sample.path)};
   }
   fcntl(fd, F_SETLEASE, F_UNLCK);
   return {Verdict::kOk, "lease", "granted"};
@@ -218,7 +233,36 @@ Check check_device(const std::string& directory) {
           "read_ahead_kb " + ahead + ", max_sectors_kb " + sectors};
 }
 
-}  // namespace
+// Smaller files are left to the kernel: RACACHE_MIN_FILE.
+Check check_size(const std::string& path) {
+  log::init(LogLevel::kError);
+  Config config;
+  load_config(config, environ);
+  std::error_code error;
+  const uint64_t size = fs::file_size(path, error);
+  if (error) return {Verdict::kFail, "size", path + ": " + error.message()};
+  const bool small = size < config.min_file;
+  return {
+      small ? Verdict::kWarn : Verdict::kOk, "size",
+      std::to_string(size) + " bytes" +
+          (small ? ": less than RACACHE_MIN_FILE, left to the kernel" : "")};
+}
+
+void check_sample(const Sample& sample, Checks& checks) {
+  checks.push_back(check_lease(sample));
+  checks.push_back(check_direct(sample));
+  checks.push_back(check_cachestat(sample));
+}
+
+Checks check_file(const std::string& path) {
+  Checks checks{check_file_system(path), check_size(path)};
+  Sample sample;
+  sample.path = path;
+  sample.named = true;
+  check_sample(sample, checks);
+  checks.push_back(check_device(path));
+  return checks;
+}
 
 Checks check_directory(const std::string& directory) {
   Checks checks{check_file_system(directory)};
@@ -229,11 +273,21 @@ Checks check_directory(const std::string& directory) {
                           error_text(sample.err)});
     return checks;
   }
-  checks.push_back(check_lease(sample));
-  checks.push_back(check_direct(sample));
-  checks.push_back(check_cachestat(sample));
+  check_sample(sample, checks);
   checks.push_back(check_device(directory));
   return checks;
+}
+
+}  // namespace
+
+Checks check_path(const std::string& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (fs::is_directory(status)) return check_directory(path);
+  if (fs::is_regular_file(status)) return check_file(path);
+  return {{Verdict::kFail, "path",
+           path + ": " +
+               (error ? error.message() : "neither a file nor a directory")}};
 }
 
 }  // namespace racache::cli
