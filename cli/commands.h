@@ -11,6 +11,7 @@ namespace racache::cli {
 
 void add_config_command(CLI::App& app, int& status);
 void add_doctor_command(CLI::App& app, int& status);
+void add_stat_command(CLI::App& app, int& status);
 // `program` is what stands behind the options of `run`; see split_run().
 void add_run_command(CLI::App& app, const std::vector<std::string>& program,
                      int& status);

@@ -18,6 +18,7 @@ int run(std::vector<std::string> arguments) {
   int status = 0;
   add_run_command(app, program, status);
   add_doctor_command(app, status);
+  add_stat_command(app, status);
   add_config_command(app, status);
   try {
     // CLI11 takes the arguments from the back.

@@ -98,9 +98,20 @@ void load_log_level(Config& config, const char* const* environment) {
 
 // The string fields, for copying them.
 const char** string_field(Config& config, size_t i) {
-  const char** fields[] = {&config.include, &config.exclude, &config.programs,
-                           &config.stats_path};
-  return i < 4 ? fields[i] : nullptr;
+  const char** fields[] = {&config.include,        &config.exclude,
+                           &config.programs,       &config.stats_path,
+                           &config.live_directory, &config.runtime_directory};
+  return i < sizeof fields / sizeof *fields ? fields[i] : nullptr;
+}
+
+// Where processes of this user keep what lives as long as they do.
+void find_runtime_directory(Config& config, const char* const* environment) {
+  constexpr std::string_view kName = "XDG_RUNTIME_DIR=/";
+  for (; *environment != nullptr; ++environment) {
+    if (strncmp(*environment, kName.data(), kName.size()) != 0) continue;
+    config.runtime_directory = *environment + kName.size() - 1;
+    return;
+  }
 }
 
 void copy_strings(Config& config) {
@@ -143,10 +154,11 @@ void load_config(Config& config, const char* const* environment) {
   config = Config{};
   load_log_level(config, environment);
   Seen seen = 0;
-  for (; *environment != nullptr; ++environment) {
+  for (const char* const* e = environment; *e != nullptr; ++e) {
     Entry entry;
-    if (split(*environment, entry)) take_entry(config, entry, seen);
+    if (split(*e, entry)) take_entry(config, entry, seen);
   }
+  if (config.live) find_runtime_directory(config, environment);
   // A percentage needs the machine, so this default is not a constant.
   if (config.size_bytes == 0) {
     const size_t size = find_row("RACACHE_SIZE");
@@ -183,6 +195,22 @@ PathVerdict judge_path(const Config& config, const char* path) {
   if (config.include[0] == 0) return PathVerdict::kWanted;
   return any_matches_path(config.include, path) ? PathVerdict::kNamed
                                                 : PathVerdict::kExcluded;
+}
+
+void live_directory(const Config& config, Text& out) {
+  if (config.live_directory[0] != 0) {
+    out << config.live_directory;
+    return;
+  }
+  const long user = sys::invoke(SYS_geteuid);
+  if (config.runtime_directory[0] != 0) {
+    out << config.runtime_directory;
+  } else if (user == 0) {
+    out << "/run";
+  } else {
+    out << "/run/user/" << static_cast<int64_t>(user);
+  }
+  out << "/racache";
 }
 
 const OptionRow* option_rows(size_t* count) {

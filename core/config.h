@@ -36,6 +36,9 @@ struct Config {
   Coherence coherence = Coherence::kLease;
   StatsTarget stats = StatsTarget::kStderr;
   const char* stats_path = "";
+  bool live = false;
+  const char* live_directory = "";     // RACACHE_LIVE=/a/directory
+  const char* runtime_directory = "";  // XDG_RUNTIME_DIR, if that is to be used
   int64_t poll_us = -1;
   int64_t depth = -1;
   uint64_t verify = 0;
@@ -63,6 +66,10 @@ void unload_config(Config& config);
 // memory file systems are allowed); kWanted: no list speaks against it.
 enum class PathVerdict : uint8_t { kExcluded, kWanted, kNamed };
 [[nodiscard]] PathVerdict judge_path(const Config& config, const char* path);
+
+// Where RACACHE_LIVE writes: its own directory, else $XDG_RUNTIME_DIR/racache,
+// else that of the user under /run. It need not exist.
+void live_directory(const Config& config, Text& out);
 
 // One row of the option table, for printing and for tests.
 struct OptionRow {

@@ -135,6 +135,7 @@ Engine* create() {
   engine->generation = epoch::process_number();
   engine->start_ns = sys::monotonic_ns();
   if (!make_parts(*engine)) return nullptr;
+  engine->live.prepare(engine->config);
   const int started = engine->service.start(*engine);
   if (started != 0) {
     engine->backend->destroy(*engine->backend);
@@ -217,6 +218,13 @@ void count_refusal(Reason reason) {
   }
 }
 
+uint32_t refusals(Reason reason) {
+  Root* r = root();
+  return r == nullptr ? 0
+                      : r->kernel_files[static_cast<size_t>(reason)].load(
+                            std::memory_order_relaxed);
+}
+
 Reason hopeless(int fd) {
   if (!g_config.enabled || g_config.io == IoMode::kOff) {
     return Reason::kNoEngine;
@@ -276,6 +284,7 @@ void distrust(File& file) {
 
 void in_private_table(Engine& engine) {
   engine.background.start(engine);
+  engine.live.start(engine);
   if (!engine.with_threads) return;
   threads_start_workers(*engine.backend);
 }
@@ -307,14 +316,12 @@ void write_statistics() {
   Engine* engine = current();
   if (engine == nullptr || r->written.exchange(true)) return;
   SignalGuard signals;
+  engine->live.remove();
   // 4 KiB of paths and more: too much for a small stack.
   Snapshot* snapshot =
       static_cast<Snapshot*>(map_private(sizeof(Snapshot), MADV_DONTFORK));
   if (snapshot == nullptr) return;
   fill_snapshot(*engine, *snapshot);
-  for (size_t i = 0; i < static_cast<size_t>(Reason::kCount); ++i) {
-    snapshot->kernel_files[i] = r->kernel_files[i].load();
-  }
   stats::write(*snapshot, engine->config);
   sys::invoke(SYS_munmap, snapshot, sizeof(Snapshot));
 }
@@ -336,6 +343,7 @@ void shut_down() {
   SignalGuard signals;
   r->refused.store(true, std::memory_order_release);
   r->engine.store(nullptr, std::memory_order_release);
+  engine->live.stop();
   engine->background.stop();
   engine->service.stop();
 }

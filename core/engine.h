@@ -16,6 +16,7 @@
 #include "core/evict.h"
 #include "core/file.h"
 #include "core/fill.h"
+#include "core/live.h"
 #include "core/metadata.h"
 #include "core/service.h"
 #include "core/stats.h"
@@ -34,6 +35,7 @@ struct Engine {
   Evictor evictor;
   Service service;
   Background background;
+  Live live;
   File* files;                       // kMaxFiles, lazily touched
   std::atomic<uint32_t> files_used;  // high-water mark
   std::atomic<bool> failed;          // ring lost: nothing more is cached
@@ -53,6 +55,7 @@ namespace engine {
 [[nodiscard]] const Config& config();
 // Counts a file that stays the kernel's. Works without an engine.
 void count_refusal(Reason reason);
+[[nodiscard]] uint32_t refusals(Reason reason);
 // Ends caching for good: the ring was closed under us.
 void fail(Engine& engine, Reason reason);
 // This file is not to be believed (a verification failed).

@@ -119,6 +119,9 @@ void fill_snapshot(Engine& engine, Snapshot& s) {
   collect_folios(engine, s);
   collect_memory(engine, s);
   collect_top(engine, s);
+  for (size_t i = 0; i < static_cast<size_t>(Reason::kCount); ++i) {
+    s.kernel_files[i] = refusals(static_cast<Reason>(i));
+  }
   s.io = engine.backend->name;
   s.io_why = engine.io_why;
   s.pid = engine.pid;

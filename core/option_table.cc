@@ -180,6 +180,23 @@ void print_stats(const Config& config, Text& out) {
   out << config.stats_path;
 }
 
+// Relative to what directory would depend on the moment of the start.
+bool parse_live(Config& config, const char* value) {
+  if (value[0] == '/' && strlen(value) < kMaxPath) {
+    config.live = true;
+    config.live_directory = value;
+    return true;
+  }
+  if (!parse_switch(value, config.live)) return false;
+  config.live_directory = "";
+  return true;
+}
+void print_live(const Config& config, Text& out) {
+  out << (!config.live                    ? "off"
+          : config.live_directory[0] == 0 ? "on"
+                                          : config.live_directory);
+}
+
 struct Rule {
   const char* text;
   bool Config::*field;
@@ -285,6 +302,9 @@ constexpr uint64_t kMaxKb = 1 << 20;
   X("RACACHE_STATS", "stderr", "stderr, off, text:PATH, json:PATH",            \
     "statistics at exit; in PATH %p is the pid, %c the program", parse_stats,  \
     print_stats)                                                               \
+  X("RACACHE_LIVE", "off", "off, on, 0, 1, or a directory's absolute path",    \
+    "on: racache stat can watch the process; in $XDG_RUNTIME_DIR/racache",     \
+    parse_live, print_live)                                                    \
   X("RACACHE_POLL_US", "auto", "auto, 0 to 1000000",                           \
     "microseconds to poll for a completion before sleeping",                   \
     (parse_auto<&Config::poll_us, 0, 1000000>), print_auto<&Config::poll_us>)  \

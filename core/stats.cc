@@ -5,49 +5,29 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <cerrno>
 #include <cstring>
 
 #include "core/log.h"
+#include "core/mapped_buffer.h"
 #include "core/quiet_write.h"
 #include "core/sys.h"
 
 namespace racache::stats {
-namespace {
 
-constexpr size_t kMaxPath = 4096;
-
-// Enough for every counter at its largest, and for each string with every
-// character escaped ("\u0001" is six).
+// Every counter at its largest, and each string with every character escaped
+// ("\u0001" is six).
 size_t room_for(const Config& config) {
   const size_t strings = strlen(config.include) + strlen(config.exclude) +
-                         strlen(config.programs) + strlen(config.stats_path);
+                         strlen(config.programs) + strlen(config.stats_path) +
+                         strlen(config.live_directory);
   return (64 << 10) + 6 * strings;
 }
 
-// From the kernel: at exit the stack may be a small signal stack, and the heap
-// may be locked by the thread that is being left behind.
-class Buffer {
- public:
-  explicit Buffer(size_t size)
-      : size_(size),
-        address_(sys::invoke(SYS_mmap, 0L, size, PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L)) {}
-  ~Buffer() {
-    if (valid()) sys::invoke(SYS_munmap, address_, size_);
-  }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  bool valid() const { return !sys::failed(address_); }
-  char* data() const { return reinterpret_cast<char*>(address_); }
-  size_t size() const { return size_; }
+namespace {
 
- private:
-  size_t size_;
-  long address_;
-};
+constexpr size_t kMaxPath = 4096;
 
 // Somebody else's file, or one that also has another name, may have been put
 // there for us to overwrite.
@@ -160,7 +140,7 @@ void write(const Snapshot& s, const Config& config) {
   if (config.stats == StatsTarget::kOff || !worth_writing(s)) return;
   const bool to_stderr = config.stats == StatsTarget::kStderr;
   if (to_stderr && !log::stderr_is_ours()) return;
-  const Buffer buffer(room_for(config) + kMaxPath);
+  const MappedBuffer buffer(room_for(config) + kMaxPath);
   if (!buffer.valid()) return report("memory", ENOMEM);
   Text path(buffer.data(), kMaxPath);
   Text text(buffer.data() + kMaxPath, buffer.size() - kMaxPath);

@@ -37,6 +37,8 @@ namespace stats {
 inline constexpr unsigned kMaxTextLines = 15;
 size_t format_text(const Snapshot& s, const Config& config, Text& out);
 size_t format_json(const Snapshot& s, const Config& config, Text& out);
+// Bytes that are enough for either.
+size_t room_for(const Config& config);
 
 // "%p" the pid, "%c" the program (its '/' as '_'), "%%" a percent sign; other
 // characters behind a '%' stay as they are.

@@ -8,8 +8,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
-RACACHE, LIBRARY, STATIC = sys.argv[1:4]
+RACACHE, LIBRARY, STATIC, ENGINE, SCRATCH = sys.argv[1:6]
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 failures = 0
 
@@ -158,17 +159,93 @@ def complete(script, *words):
 
 def check_completion(script):
     r, words = complete(script, "racache", "")
-    check("subcommands are offered", {"run", "doctor", "config"} <= set(words), r)
+    check("subcommands are offered", {"run", "doctor", "stat", "config"} <= set(words), r)
     r, words = complete(script, "racache", "run", "--read")
     check("options are offered", words == ["--read-ahead-kb"], r)
     r, words = complete(script, "racache", "run", "--", "tru")
     check("programs are offered", "true" in words, r)
 
 
-with tempfile.TemporaryDirectory() as scratch:
+READER = """
+import os, sys, time
+f = os.open(sys.argv[1], os.O_RDONLY)
+for _ in range(100):
+    os.pread(f, 4096, 0)
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+
+
+def start_reader(data, live, **streams):
+    """Reads `data` a hundred times, says so, and waits for a line."""
+    return subprocess.Popen(
+        [sys.executable, "-c", READER, data], text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, **streams,
+        env={**os.environ, "LD_PRELOAD": ENGINE, "RACACHE_LIVE": live,
+             "RACACHE_INCLUDE": data, "RACACHE_STATS": "off"})
+
+
+def check_stat(directory):
+    data = os.path.join(directory, "data")
+    with open(data, "wb") as f:
+        f.write(b"x" * (1 << 20))
+    live = os.path.join(directory, "live")
+    r = run("stat", RACACHE_LIVE=live)
+    check("nobody", r.returncode == 1 and f"to {live};" in r.stderr, r)
+    reader = start_reader(data, live)
+    reader.stdout.readline()
+    check_watched(live, reader.pid)
+    reader.communicate("\n")
+    r = run("stat", RACACHE_LIVE=live)
+    check("it is gone", reader.returncode == 0 and r.returncode == 1, r)
+    check("nothing is left", not os.listdir(live), r)
+    check_unsafe(data, directory)
+
+
+def check_watched(live, pid):
+    deadline = time.monotonic() + 20
+    reads = 0
+    while reads < 100 and time.monotonic() < deadline:
+        r = run("stat", "--json", str(pid), RACACHE_LIVE=live)
+        if r.returncode == 0:
+            reads = json.loads(r.stdout)[0]["reads"]["calls"]
+    check("its reads", reads == 100, r)
+    own = os.stat(os.path.join(live, f"{pid}.json"))
+    check("nobody else may look", own.st_mode & 0o777 == 0o600, r)
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    left = os.path.join(live, f"{ended.pid}.json")
+    with open(left, "w", encoding="ascii") as f:
+        f.write("{}")
+    with open(os.path.join(live, "1.json"), "w", encoding="ascii") as f:
+        f.write("no JSON")
+    r = run("stat", RACACHE_LIVE=live)
+    check("one line of it", r.returncode == 0 and len(r.stdout.splitlines()) == 2
+          and f"{pid} " in r.stdout and " 99.0 " in r.stdout, r)
+    check("what a dead process left", not os.path.exists(left), r)
+    os.remove(os.path.join(live, "1.json"))
+    r = run("stat", "-i", "0.2", "-n", "3", RACACHE_LIVE=live)
+    check("three looks", len(r.stdout.splitlines()) == 4, r)
+
+
+def check_unsafe(data, directory):
+    """A directory that others may write to is not written to."""
+    shared = os.path.join(directory, "shared")
+    os.mkdir(shared)
+    os.chmod(shared, 0o777)
+    reader = start_reader(data, shared, stderr=subprocess.PIPE)
+    line = reader.stderr.readline()
+    reader.communicate("\n")
+    check("a shared directory", reader.returncode == 0 and
+          not os.listdir(shared) and
+          f"nothing is written to {shared}: EPERM" in line, reader)
+
+
+with tempfile.TemporaryDirectory(dir=SCRATCH) as scratch:
     check_run(scratch)
     check_refusals(scratch)
     check_config()
     check_doctor(scratch)
     check_manual()
+    check_stat(scratch)
 sys.exit(1 if failures else 0)

@@ -102,6 +102,8 @@ void check_same(const Config& a, const Config& b) {
   CHECK(a.coherence == b.coherence);
   CHECK(a.stats == b.stats);
   CHECK(string(a.stats_path) == b.stats_path);
+  CHECK(a.live == b.live);
+  CHECK(string(a.live_directory) == b.live_directory);
   CHECK(a.poll_us == b.poll_us);
   CHECK(a.depth == b.depth);
   CHECK(a.verify == b.verify);
@@ -143,7 +145,7 @@ TEST_CASE("each row's default, given by name, is the default Config") {
 }
 
 TEST_CASE("every row is complete, short and unique") {
-  CHECK(row_count() == 19);
+  CHECK(row_count() == 20);
   for (size_t i = 0; i < row_count(); ++i) {
     INFO(row(i).name);
     CHECK(string(row(i).name).starts_with("RACACHE"));
@@ -155,14 +157,25 @@ TEST_CASE("every row is complete, short and unique") {
 }
 
 TEST_CASE("a value in force is accepted again and means the same") {
-  Loaded first({"RACACHE=0", "RACACHE_SIZE=64M", "RACACHE_READ_AHEAD_KB=512",
-                "RACACHE_IO_KB=128", "RACACHE_MAX_ORDER=0",
-                "RACACHE_MIN_FILE=1000001", "RACACHE_INCLUDE=/a:/b*",
-                "RACACHE_EXCLUDE=*.log", "RACACHE_PROGRAMS=!sh:fio",
-                "RACACHE_IO=threads", "RACACHE_HUGEPAGES=never",
-                "RACACHE_POPULATE=1", "RACACHE_COHERENCE=trust",
-                "RACACHE_STATS=json:/tmp/%p.%c", "RACACHE_POLL_US=0",
-                "RACACHE_DEPTH=4", "RACACHE_VERIFY=100", "RACACHE_LOG=debug",
+  Loaded first({"RACACHE=0",
+                "RACACHE_SIZE=64M",
+                "RACACHE_READ_AHEAD_KB=512",
+                "RACACHE_IO_KB=128",
+                "RACACHE_MAX_ORDER=0",
+                "RACACHE_MIN_FILE=1000001",
+                "RACACHE_INCLUDE=/a:/b*",
+                "RACACHE_EXCLUDE=*.log",
+                "RACACHE_PROGRAMS=!sh:fio",
+                "RACACHE_IO=threads",
+                "RACACHE_HUGEPAGES=never",
+                "RACACHE_POPULATE=1",
+                "RACACHE_COHERENCE=trust",
+                "RACACHE_STATS=json:/tmp/%p.%c",
+                "RACACHE_LIVE=/run/x",
+                "RACACHE_POLL_US=0",
+                "RACACHE_DEPTH=4",
+                "RACACHE_VERIFY=100",
+                "RACACHE_LOG=debug",
                 "RACACHE_DISABLE=overlap_skip,half_window"});
   CHECK(first.said == "");
   const Config& c = first.config;
@@ -181,6 +194,8 @@ TEST_CASE("a value in force is accepted again and means the same") {
   CHECK(c.coherence == Coherence::kTrust);
   CHECK(c.stats == StatsTarget::kJson);
   CHECK(string(c.stats_path) == "/tmp/%p.%c");
+  CHECK(c.live);
+  CHECK(string(c.live_directory) == "/run/x");
   CHECK(c.poll_us == 0);
   CHECK(c.depth == 4);
   CHECK(c.verify == 100);
@@ -284,6 +299,8 @@ TEST_CASE("bad values of every other kind: one line naming the default") {
                                          {"RACACHE_STATS", "json"},
                                          {"RACACHE_STATS", "json:"},
                                          {"RACACHE_STATS", "/tmp/x"},
+                                         {"RACACHE_LIVE", "here"},
+                                         {"RACACHE_LIVE", ""},
                                          {"RACACHE_STATS", ""},
                                          {"RACACHE_POLL_US", "1000001"},
                                          {"RACACHE_DEPTH", "0"},
@@ -300,6 +317,23 @@ TEST_CASE("bad values of every other kind: one line naming the default") {
                         row(row_named(bad.name)).accepts + "); using " +
                         row(row_named(bad.name)).fallback + "\n");
   }
+}
+
+TEST_CASE("live statistics are written to the user's own directory") {
+  const auto directory = [](std::vector<string> environment) {
+    Loaded l(std::move(environment));
+    TextBuffer<256> path;
+    live_directory(l.config, path);
+    return string(path.c_str());
+  };
+  CHECK(directory({"RACACHE_LIVE=on", "XDG_RUNTIME_DIR=/run/x"}) ==
+        "/run/x/racache");
+  CHECK(directory({"RACACHE_LIVE=/own", "XDG_RUNTIME_DIR=/run/x"}) == "/own");
+  const string guess =
+      geteuid() == 0 ? "/run/racache"
+                     : "/run/user/" + std::to_string(geteuid()) + "/racache";
+  CHECK(directory({"RACACHE_LIVE=on"}) == guess);
+  CHECK(directory({"RACACHE_LIVE=on", "XDG_RUNTIME_DIR=here"}) == guess);
 }
 
 TEST_CASE("hostile values are shown short and harmless") {
