@@ -2,12 +2,11 @@
 #include "core/thread.h"
 
 #include <sched.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <cerrno>
 
 #include "core/lock.h"
-#include "core/sys.h"
+#include "core/mapping.h"
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #include <pthread.h>
@@ -111,12 +110,61 @@ void* make_thread_pointer(char* middle) {
 }
 
 // CLONE_FS is for valgrind, which knows no other threads; what it shares would
-// keep the program from entering a mount namespace.
-int thread_entry(void* argument) {
-  sys::invoke(SYS_unshare, CLONE_FS);
-  run(*static_cast<Start*>(argument));
+// keep the program from entering a mount namespace. A working directory of our
+// own would keep a file system busy that the program has left.
+void thread_entry(Start* start) {
+  if (sys::invoke(SYS_unshare, CLONE_FS) == 0) sys::invoke(SYS_chdir, "/");
+  run(*start);
   sys::invoke(SYS_exit, 0);
-  return 0;
+}
+
+// clone(2) of a thread that calls `entry` on its stack: libc's own would write
+// the errno of a thread of ours, who have none. The thread's id or -errno.
+long start_on(void* stack, long flags, void* pointer, void (*entry)(Start*),
+              Start* start) {
+#if defined(__x86_64__)
+  long ret;
+  register long child_tid asm("r10") = 0;
+  register void* tls asm("r8") = pointer;
+  register void* call asm("r12") = reinterpret_cast<void*>(entry);
+  register void* with asm("r13") = start;
+  asm volatile(
+      "syscall\n\t"
+      "testq %%rax, %%rax\n\t"
+      "jnz 1f\n\t"
+      "xorl %%ebp, %%ebp\n\t"  // the outermost frame, for those who unwind
+      "movq %%r13, %%rdi\n\t"
+      "callq *%%r12\n\t"
+      "ud2\n"
+      "1:"
+      : "=a"(ret)
+      : "a"(SYS_clone), "D"(flags), "S"(stack), "d"(0L), "r"(child_tid),
+        "r"(tls), "r"(call), "r"(with)
+      : "rcx", "r11", "memory");
+  return ret;
+#else
+  register long number asm("x8") = SYS_clone;
+  register long ret asm("x0") = flags;
+  register void* on asm("x1") = stack;
+  register long parent_tid asm("x2") = 0;
+  register void* tls asm("x3") = pointer;
+  register long child_tid asm("x4") = 0;
+  register void* call asm("x19") = reinterpret_cast<void*>(entry);
+  register void* with asm("x20") = start;
+  asm volatile(
+      "svc #0\n\t"
+      "cbnz x0, 1f\n\t"
+      "mov x29, #0\n\t"
+      "mov x0, x20\n\t"
+      "blr x19\n\t"
+      "brk #1\n"
+      "1:"
+      : "+r"(ret)
+      : "r"(number), "r"(on), "r"(parent_tid), "r"(tls), "r"(child_tid),
+        "r"(call), "r"(with)
+      : "memory");
+  return ret;
+#endif
 }
 
 }  // namespace
@@ -124,33 +172,21 @@ int thread_entry(void* argument) {
 int start_thread(const char* name, ThreadMain main, void* argument) {
   const size_t reach = tls_reach();
   const size_t size = 2 * reach + kStackSize;
-  long mapped = sys::invoke(SYS_mmap, 0L, size, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
-  if (sys::failed(mapped)) return static_cast<int>(mapped);
-  char* base = reinterpret_cast<char*>(mapped);
-  sys::invoke(SYS_madvise, base, size, MADV_DONTFORK);
+  char* base = static_cast<char*>(mapping::reserve(size, MADV_DONTFORK));
+  if (base == nullptr) return -ENOMEM;
   Start* start = reinterpret_cast<Start*>(base + size - sizeof(Start));
   start->main = main;
   start->argument = argument;
   copy_name(start->name, name);
   char* stack = reinterpret_cast<char*>(
       round_down(reinterpret_cast<uint64_t>(start), 64));
-  constexpr int kFlags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND |
-                         CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS |
-                         CLONE_PARENT_SETTID;
+  constexpr long kFlags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND |
+                          CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS;
   SignalGuard signals;  // the new thread inherits the blocked mask
-  // libc's clone is a bare wrapper: it neither allocates nor registers. It is
-  // called by the name that nobody interposes: this thread is no business of
-  // the hooks. On failure it sets errno, which the hook around us restores.
-  int parent_tid = 0;
-  int tid = ::__clone(thread_entry, stack, kFlags, start, &parent_tid,
-                      make_thread_pointer(base + reach), nullptr);
-  if (tid < 0) {
-    const int err = errno;
-    sys::invoke(SYS_munmap, base, size);
-    return -err;
-  }
-  return tid;
+  const long tid = start_on(stack, kFlags, make_thread_pointer(base + reach),
+                            thread_entry, start);
+  if (tid < 0) mapping::release(base, size);
+  return static_cast<int>(tid);
 }
 
 #endif

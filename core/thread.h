@@ -3,9 +3,10 @@
 //
 // pthread_create allocates, and a hook must never allocate. These threads run
 // on a stack and a thread control block of their own, share everything with
-// the process, block all signals, and must not call libc functions that use
-// errno or other thread-local state. Sanitizer builds use pthread_create
-// instead, because the sanitizers keep per-thread state of their own.
+// the process but the working directory, block all signals, and must not call
+// libc functions that use errno or other thread-local state. Sanitizer builds
+// use pthread_create instead, because the sanitizers keep per-thread state of
+// their own.
 #pragma once
 
 #include "core/base.h"
