@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "core/engine.h"
 
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <cerrno>
 #include <new>
@@ -10,6 +9,7 @@
 #include "core/backend_uring.h"
 #include "core/eligible.h"
 #include "core/log.h"
+#include "core/mapping.h"
 
 namespace racache::engine {
 namespace {
@@ -26,18 +26,6 @@ struct Root {
 
 constinit std::atomic<Root*> g_root{nullptr};
 constinit Config g_config;
-
-void* map_private(size_t bytes, int advice) {
-  const long mapped =
-      sys::invoke(SYS_mmap, 0L, bytes, PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
-  if (sys::failed(mapped)) return nullptr;
-  if (sys::failed(sys::invoke(SYS_madvise, mapped, bytes, advice))) {
-    sys::invoke(SYS_munmap, mapped, bytes);
-    return nullptr;
-  }
-  return reinterpret_cast<void*>(mapped);
-}
 
 Root* root() { return g_root.load(std::memory_order_acquire); }
 
@@ -114,8 +102,8 @@ bool make_parts(Engine& engine) {
   if (!engine.metadata.init(budget)) return false;
   const uint64_t ops = limit >> 20;
   if (!engine.ops.init(ops < 32 ? 32 : ops > 512 ? 512 : ops)) return false;
-  engine.files =
-      static_cast<File*>(map_private(sizeof(File) * kMaxFiles, MADV_DONTFORK));
+  engine.files = static_cast<File*>(
+      mapping::reserve(sizeof(File) * kMaxFiles, MADV_DONTFORK));
   return engine.files != nullptr && make_backend(engine);
 }
 
@@ -127,7 +115,7 @@ void populate(Engine& engine) {
 
 Engine* create() {
   Engine* engine =
-      static_cast<Engine*>(map_private(sizeof(Engine), MADV_DONTFORK));
+      static_cast<Engine*>(mapping::reserve(sizeof(Engine), MADV_DONTFORK));
   if (engine == nullptr) return nullptr;
   new (engine) Engine();
   engine->config = g_config;
@@ -191,7 +179,7 @@ void set_stream(OpenStream& stream, const File& file) {
 
 void configure(const Config& config) {
   g_config = config;
-  void* page = map_private(sizeof(Root), MADV_WIPEONFORK);
+  void* page = mapping::reserve(sizeof(Root), MADV_WIPEONFORK);
   if (page != nullptr) {
     g_root.store(static_cast<Root*>(page), std::memory_order_release);
   }
@@ -319,11 +307,11 @@ void write_statistics() {
   engine->live.remove();
   // 4 KiB of paths and more: too much for a small stack.
   Snapshot* snapshot =
-      static_cast<Snapshot*>(map_private(sizeof(Snapshot), MADV_DONTFORK));
+      static_cast<Snapshot*>(mapping::reserve(sizeof(Snapshot), MADV_DONTFORK));
   if (snapshot == nullptr) return;
   fill_snapshot(*engine, *snapshot);
   stats::write(*snapshot, engine->config);
-  sys::invoke(SYS_munmap, snapshot, sizeof(Snapshot));
+  mapping::release(snapshot, sizeof(Snapshot));
 }
 
 void let_go() {

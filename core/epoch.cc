@@ -246,8 +246,7 @@ void raise_settled(uint64_t stamp) {
 }
 
 void pause_for(uint64_t ns) {
-  const timespec time = {static_cast<time_t>(ns / 1000000000u),
-                         static_cast<long>(ns % 1000000000u)};
+  const timespec time = sys::to_timespec(ns);
   sys::invoke(SYS_nanosleep, &time, 0L);
 }
 

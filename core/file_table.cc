@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "core/file_table.h"
 
-#include <sys/mman.h>
-
 #include "core/engine.h"
 #include "core/lease.h"
+#include "core/mapping.h"
 
 namespace racache {
 namespace {
@@ -19,15 +18,6 @@ constexpr int64_t kTimestampTickNs = 20'000'000;
 uint32_t hash_of(uint64_t device, uint64_t inode) {
   uint64_t h = (inode ^ (device << 32)) * 0x9e3779b97f4a7c15u;
   return static_cast<uint32_t>(h >> 40);
-}
-
-void* map_table(size_t bytes) {
-  const long mapped =
-      sys::invoke(SYS_mmap, 0L, bytes, PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
-  if (sys::failed(mapped)) return nullptr;
-  sys::invoke(SYS_madvise, mapped, bytes, MADV_DONTFORK);
-  return reinterpret_cast<void*>(mapped);
 }
 
 int64_t wall_clock_ns() {
@@ -45,8 +35,10 @@ bool quiet(const File& file) {
 
 bool FileTable::init(Engine& engine) {
   engine_ = &engine;
-  owner_ = static_cast<uint32_t*>(map_table(kMaxPrivateFd * sizeof(uint32_t)));
-  bucket_ = static_cast<uint32_t*>(map_table(kBuckets * sizeof(uint32_t)));
+  owner_ = static_cast<uint32_t*>(
+      mapping::reserve(kMaxPrivateFd * sizeof(uint32_t), MADV_DONTFORK));
+  bucket_ = static_cast<uint32_t*>(
+      mapping::reserve(kBuckets * sizeof(uint32_t), MADV_DONTFORK));
   return owner_ != nullptr && bucket_ != nullptr;
 }
 

@@ -27,7 +27,7 @@ struct FillOp {
 class OpPool {
  public:
   Expected<void> init(uint32_t count);
-  void destroy();  // tests
+  void destroy();  // of a start that failed, and tests
   [[nodiscard]] FillOp* get();
   void put(FillOp* op);
   bool idle() const { return busy_.load(std::memory_order_acquire) == 0; }

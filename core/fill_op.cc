@@ -1,26 +1,22 @@
 // SPDX-License-Identifier: MIT
 // The pool of device reads, and what happens when one is done.
-#include <sys/mman.h>
 #include <cerrno>
 
 #include "core/engine.h"
+#include "core/mapping.h"
 
 namespace racache {
 
 Expected<void> OpPool::init(uint32_t count) {
-  const size_t bytes = sizeof(FillOp) * count;
-  const long mapped =
-      sys::invoke(SYS_mmap, 0L, bytes, PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
-  if (sys::failed(mapped)) return tl::unexpected(Errno{ENOMEM});
-  sys::invoke(SYS_madvise, mapped, bytes, MADV_DONTFORK);
-  ops_ = reinterpret_cast<FillOp*>(mapped);
+  ops_ = static_cast<FillOp*>(
+      mapping::reserve(sizeof(FillOp) * count, MADV_DONTFORK));
+  if (ops_ == nullptr) return tl::unexpected(Errno{ENOMEM});
   count_ = count;
   return {};
 }
 
 void OpPool::destroy() {
-  if (ops_ != nullptr) sys::invoke(SYS_munmap, ops_, sizeof(FillOp) * count_);
+  if (ops_ != nullptr) mapping::release(ops_, sizeof(FillOp) * count_);
   ops_ = free_ = nullptr;
   count_ = touched_ = 0;
 }

@@ -16,11 +16,6 @@ namespace {
 constexpr uint64_t kSecondNs = 1'000'000'000;
 constexpr uint64_t kByClockNs = 2'000'000;
 
-timespec to_timespec(uint64_t ns) {
-  return {static_cast<time_t>(ns / kSecondNs),
-          static_cast<long>(ns % kSecondNs)};
-}
-
 uint64_t signal_bit(int signal) { return uint64_t{1} << (signal - 1); }
 
 // Everything but the ring goes: from here on the numbers are ours alone, and
@@ -103,7 +98,7 @@ uint64_t Service::time_to_wait() const {
 void Service::wait_for_work() {
   constexpr int kMost = 256;
   const uint64_t set = signal_bit(lease::kSignal);
-  timespec timeout = to_timespec(time_to_wait());
+  timespec timeout = sys::to_timespec(time_to_wait());
   for (int taken = 0; taken < kMost; ++taken) {
     siginfo_t info{};
     const long signal =
@@ -306,7 +301,7 @@ bool Service::settle(uint64_t timeout_ns) {
          0) {
     const uint32_t seen = rounds_.load(std::memory_order_acquire);
     wake();
-    const timespec limit = to_timespec(1'000'000);
+    const timespec limit = sys::to_timespec(1'000'000);
     sys::futex_wait(&rounds_, seen, &limit);
     if (sys::monotonic_ns() > deadline) return false;
   }

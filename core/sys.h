@@ -74,6 +74,11 @@ inline uint64_t monotonic_ns() {
          static_cast<uint64_t>(ts.tv_nsec);
 }
 
+inline timespec to_timespec(uint64_t ns) {
+  return {static_cast<time_t>(ns / 1000000000u),
+          static_cast<long>(ns % 1000000000u)};
+}
+
 // futex(2), private. wait: 0, -EAGAIN (word != expected), -EINTR, -ETIMEDOUT.
 inline long futex_wait(const void* word, uint32_t expected,
                        const timespec* timeout = nullptr) {

@@ -10,23 +10,16 @@ namespace {
 // on it.
 constexpr uint64_t kLongSleep = 100000000;
 
-timespec to_timespec(uint64_t ns) {
-  timespec ts;
-  ts.tv_sec = static_cast<time_t>(ns / 1000000000);
-  ts.tv_nsec = static_cast<long>(ns % 1000000000);
-  return ts;
-}
-
 }  // namespace
 
 bool sleep_on(const std::atomic<uint32_t>& word, uint32_t expected,
               uint64_t ns) {
-  const timespec timeout = to_timespec(ns);
+  const timespec timeout = sys::to_timespec(ns);
   return sys::futex_wait(&word, expected, &timeout) != -ETIMEDOUT;
 }
 
 void nap(uint64_t ns) {
-  const timespec time = to_timespec(ns);
+  const timespec time = sys::to_timespec(ns);
   sys::invoke(SYS_nanosleep, &time, 0L);
 }
 
