@@ -98,9 +98,10 @@ void load_log_level(Config& config, const char* const* environment) {
 
 // The string fields, for copying them.
 const char** string_field(Config& config, size_t i) {
-  const char** fields[] = {&config.include,        &config.exclude,
-                           &config.programs,       &config.stats_path,
-                           &config.live_directory, &config.runtime_directory};
+  const char** fields[] = {
+      &config.include,    &config.exclude,        &config.programs,
+      &config.stats_path, &config.live_directory, &config.runtime_directory,
+      &config.size};
   return i < sizeof fields / sizeof *fields ? fields[i] : nullptr;
 }
 
@@ -148,7 +149,7 @@ bool any_matches_path(const char* list, const char* path) {
 
 }  // namespace
 
-void load_config(Config& config, const char* const* environment) {
+void load_config_without_size(Config& config, const char* const* environment) {
   static constexpr const char* kEmpty[] = {nullptr};
   if (environment == nullptr) environment = kEmpty;
   config = Config{};
@@ -159,12 +160,19 @@ void load_config(Config& config, const char* const* environment) {
     if (split(*e, entry)) take_entry(config, entry, seen);
   }
   if (config.live) find_runtime_directory(config, environment);
-  // A percentage needs the machine, so this default is not a constant.
-  if (config.size_bytes == 0) {
-    const size_t size = find_row("RACACHE_SIZE");
-    (void)options::handlers[size].parse(config, options::rows[size].fallback);
-  }
   copy_strings(config);
+}
+
+void resolve_size(Config& config) {
+  if (config.size_bytes != 0) return;
+  const char* value = config.size;
+  if (*value == 0) value = options::rows[find_row("RACACHE_SIZE")].fallback;
+  config.size_bytes = options::cache_size(value);
+}
+
+void load_config(Config& config, const char* const* environment) {
+  load_config_without_size(config, environment);
+  resolve_size(config);
 }
 
 void unload_config(Config& config) {

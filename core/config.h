@@ -22,7 +22,8 @@ enum class LogLevel : uint8_t { kError, kWarn, kInfo, kDebug };
 // -1 in an int64_t field means auto.
 struct Config {
   bool enabled = true;
-  uint64_t size_bytes = 0;  // resolved: percent of min(RAM, cgroup limit)
+  const char* size = "";    // as given; empty: the default
+  uint64_t size_bytes = 0;  // that of min(RAM, cgroup limit); 0 not yet known
   int64_t read_ahead_kb = -1;
   int64_t io_kb = -1;
   uint32_t max_order = kMaxOrder;
@@ -56,6 +57,12 @@ struct Config {
 // is set; calls nothing that may (no getenv). Problems are reported through
 // log (capped), then replaced by defaults. Of a name that occurs twice the
 // first counts, as in getenv(3). Also sets the log level.
+//
+// Without the size in bytes, which depends on files of /proc and /sys that most
+// programs need not wait for.
+void load_config_without_size(Config& config, const char* const* environment);
+void resolve_size(Config& config);
+// Both.
 void load_config(Config& config, const char* const* environment);
 // Gives the mapping of the strings back. Tests only: a process keeps it.
 void unload_config(Config& config);

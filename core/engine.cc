@@ -119,6 +119,7 @@ Engine* create() {
   if (engine == nullptr) return nullptr;
   new (engine) Engine();
   engine->config = g_config;
+  resolve_size(engine->config);
   engine->pid = sys::getpid();
   engine->generation = epoch::process_number();
   engine->start_ns = sys::monotonic_ns();

@@ -134,11 +134,8 @@ uint64_t within(uint64_t usable, uint64_t bytes, const char* value) {
 
 bool parse_size(Config& config, const char* value) {
   uint64_t bytes;
-  // Not before the value is understood: the limits are files to be read.
   if (!parse_cache_size(value, kMaxCache, bytes)) return false;
-  const uint64_t usable = limits::read_memory().usable();
-  if (!parse_cache_size(value, usable, bytes)) return false;
-  config.size_bytes = within(usable, bytes, value);
+  config.size = value;
   return true;
 }
 void print_size(const Config& config, Text& out) {
@@ -336,5 +333,12 @@ constinit const OptionRow rows[kRows] = {RACACHE_OPTIONS(RACACHE_X)};
 #define RACACHE_X(name, fallback, accepts, help, parse, print) {parse, print},
 constinit const Handler handlers[kRows] = {RACACHE_OPTIONS(RACACHE_X)};
 #undef RACACHE_X
+
+uint64_t cache_size(const char* value) {
+  const uint64_t usable = limits::read_memory().usable();
+  uint64_t bytes;
+  if (!parse_cache_size(value, usable, bytes)) return kMinCache;
+  return within(usable, bytes, value);
+}
 
 }  // namespace racache::options

@@ -18,4 +18,8 @@ inline constexpr size_t kRows = 20;
 extern const OptionRow rows[kRows];
 extern const Handler handlers[kRows];
 
+// RACACHE_SIZE, which has been checked, on this machine; warns when it is more
+// than there is.
+[[nodiscard]] uint64_t cache_size(const char* value);
+
 }  // namespace racache::options

@@ -25,7 +25,7 @@ namespace {
 bool configure() {
   Config config;
   log::init(LogLevel::kWarn);
-  load_config(config, environ);
+  load_config_without_size(config, environ);
   log::set_level(config.log);
   if (!config.enabled) return false;
   if (!program_wanted(config, program_invocation_short_name)) return false;
