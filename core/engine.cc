@@ -29,10 +29,22 @@ constinit Config g_config;
 
 Root* root() { return g_root.load(std::memory_order_acquire); }
 
-// Less and less, where the address space is limited.
+// A process that bounds its address space, or its data, has other plans for
+// it: we take an eighth at most.
+uint64_t within_limit(int resource, uint64_t bytes) {
+  rlimit limit{RLIM_INFINITY, RLIM_INFINITY};
+  sys::invoke(SYS_prlimit64, 0, resource, 0L, &limit);
+  if (limit.rlim_cur == RLIM_INFINITY) return bytes;
+  return limit.rlim_cur / 8 < bytes ? limit.rlim_cur / 8 : bytes;
+}
+
+// Less and less, where the address space cannot be had.
 bool make_arena(Engine& engine) {
   constexpr uint64_t kLeast = 8 << 20;
-  for (uint64_t bytes = engine.config.size_bytes;; bytes /= 2) {
+  uint64_t bytes = within_limit(RLIMIT_AS, engine.config.size_bytes);
+  bytes = within_limit(RLIMIT_DATA, bytes);
+  if (bytes < kLeast) return false;
+  for (;; bytes /= 2) {
     if (engine.arena.init(bytes, engine.config.huge_pages)) return true;
     if (bytes / 2 < kLeast) return false;
   }
@@ -113,6 +125,19 @@ void populate(Engine& engine) {
   }
 }
 
+// What a start that failed has reserved is the program's to use.
+Engine* unmake(Engine& engine) {
+  if (engine.backend != nullptr) engine.backend->destroy(*engine.backend);
+  engine.ops.destroy();
+  engine.metadata.destroy();
+  engine.arena.destroy();
+  if (engine.files != nullptr) {
+    mapping::release(engine.files, sizeof(File) * kMaxFiles);
+  }
+  mapping::release(&engine, sizeof(Engine));
+  return nullptr;
+}
+
 Engine* create() {
   Engine* engine =
       static_cast<Engine*>(mapping::reserve(sizeof(Engine), MADV_DONTFORK));
@@ -123,13 +148,9 @@ Engine* create() {
   engine->pid = sys::getpid();
   engine->generation = epoch::process_number();
   engine->start_ns = sys::monotonic_ns();
-  if (!make_parts(*engine)) return nullptr;
+  if (!make_parts(*engine)) return unmake(*engine);
   engine->live.prepare(engine->config);
-  const int started = engine->service.start(*engine);
-  if (started != 0) {
-    engine->backend->destroy(*engine->backend);
-    return nullptr;
-  }
+  if (engine->service.start(*engine) != 0) return unmake(*engine);
   populate(*engine);
   return engine;
 }
@@ -142,8 +163,7 @@ void refuse(Root& r, const char* why) {
   log::line(LogLevel::kWarn, text);
 }
 
-// The first adoption of the process starts it; the others wait. What was
-// mapped by a start that failed is left: it is never tried again.
+// The first adoption of the process starts it; the others wait.
 Engine* get_or_start(Root& r) {
   Engine* engine = r.engine.load(std::memory_order_acquire);
   if (engine != nullptr || r.refused.load(std::memory_order_acquire)) {
