@@ -113,7 +113,7 @@ bool Background::pump_hints() {
       hint_count_.fetch_sub(1, std::memory_order_seq_cst);
     }
     if (file->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-      engine_->service.released();
+      engine_->service.released(*file);
     }
   }
   return hint_count_.load(std::memory_order_relaxed) != 0;

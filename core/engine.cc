@@ -271,7 +271,7 @@ void release(File& file, uint32_t file_generation) {
   Engine* engine = current();
   if (engine == nullptr || engine->generation != file_generation) return;
   if (file.references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-    engine->service.released();
+    engine->service.released(file);
   }
 }
 
@@ -287,7 +287,7 @@ void distrust(File& file) {
   File::State expected = File::State::kLeased;
   if (file.state.compare_exchange_strong(expected, File::State::kBroken,
                                          std::memory_order_acq_rel)) {
-    file.engine->service.released();  // which also looks after broken files
+    file.engine->service.released(file);  // it looks after broken ones too
   }
 }
 

@@ -66,6 +66,14 @@ class File {
   bool trusted;                      // RACACHE_COHERENCE=trust: no lease
   bool in_table;                     // found by (device, inode)
   uint32_t chain;                    // next in its bucket or free list, + 1
+  uint32_t before, after;            // in one of the table's lists, + 1
+  uint8_t list;                      // which one
+  uint64_t look_ns;                  // when to look after it
+
+  // Told of by whoever dropped the last reference, or found it wrong. The flag
+  // keeps it from being pushed twice; acquire and release with that push.
+  std::atomic<bool> reported;
+  File* next_reported;
 
   // Statistics, added to in batches by readers.
   std::atomic<uint64_t> reads, hits, device_bytes;

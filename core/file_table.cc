@@ -125,12 +125,15 @@ void FileTable::fall_asleep(File& file, const FileStamp& stamp) {
   lease::release(file.direct_fd);  // now, not when the ring lets go of it
   file.state.store(File::State::kDormant, std::memory_order_release);
   close_descriptors(file);
+  enlist(file, kAsleep);
 }
 
 void FileTable::condemn(File& file) {
   file.state.store(File::State::kBroken, std::memory_order_seq_cst);
   if (file.direct_fd >= 0) lease::release(file.direct_fd);
   remove(file);
+  file.look_ns = 0;
+  enlist(file, kWatched);
 }
 
 bool FileTable::still_true(const File& file, const FileStamp& now) {
@@ -151,28 +154,33 @@ bool FileTable::bury(File& file) {
     file.state.store(File::State::kFree, std::memory_order_release);
   }
   engine::remember_statistics(*engine_, file);
+  enlist(file, kNone);
   free(file);
   return true;
 }
 
-uint64_t FileTable::look_after(File& file, uint64_t now) {
-  const File::State state = file.state.load(std::memory_order_relaxed);
-  if (state == File::State::kBroken) {
+// One that is in use again is reported when that ends, so it is not watched.
+uint64_t FileTable::look_after(File& file, uint64_t now, uint64_t grace) {
+  const bool used = file.references.load(std::memory_order_acquire) != 0;
+  const bool quiet_now = quiet(file);
+  if (file.state.load(std::memory_order_relaxed) == File::State::kBroken) {
+    if (file.in_table) condemn(file);
+    if (used) return enlist(file, kCondemned), 0;
     return bury(file) ? 0 : now + kLookSoonNs;
   }
-  if (state != File::State::kLeased) return 0;
-  if (!quiet(file)) {
-    file.idle_since_ns = 0;
-    return file.references.load(std::memory_order_acquire) == 0
-               ? now + kLookSoonNs
-               : 0;
-  }
+  if (!quiet_now) file.idle_since_ns = 0;
+  if (used) return enlist(file, kNone), 0;
+  return quiet_now ? look_after_quiet(file, now, grace) : now + kLookSoonNs;
+}
+
+// Leased, and nobody uses it.
+uint64_t FileTable::look_after_quiet(File& file, uint64_t now, uint64_t grace) {
   if (file.idle_since_ns == 0) file.idle_since_ns = now;
   lease::Facts facts;
   if (!lease::facts_of(file.direct_fd, &facts) || facts.links == 0) {
     return bury(file) ? 0 : now + kLookSoonNs;
   }
-  if (now - file.idle_since_ns < kGraceNs) return now + kLookEveryNs;
+  if (now - file.idle_since_ns < grace) return now + kLookEveryNs;
   const bool settled =
       lease::keeps_ctime(file.direct_fd) &&
       wall_clock_ns() - facts.stamp.ctime_ns > kTimestampTickNs;
@@ -184,28 +192,81 @@ uint64_t FileTable::look_after(File& file, uint64_t now) {
   return 0;
 }
 
+// Out of the list that it is in, to the end of another.
+void FileTable::enlist(File& file, ListName list) {
+  if (file.list == list) return;
+  if (file.list != kNone) {
+    List& from = lists_[file.list];
+    uint32_t& forth = file.before != 0 ? at(file.before - 1).after : from.first;
+    uint32_t& back = file.after != 0 ? at(file.after - 1).before : from.last;
+    forth = file.after;
+    back = file.before;
+  }
+  file.list = list;
+  file.before = file.after = 0;
+  if (list == kNone) return;
+  List& to = lists_[list];
+  file.before = to.last;
+  (to.last != 0 ? at(to.last - 1).after : to.first) = file.number + 1;
+  to.last = file.number + 1;
+}
+
+namespace {
+
+// The earlier of two times, of which 0 is never.
+uint64_t sooner(uint64_t a, uint64_t b) {
+  return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
+}  // namespace
+
+// The mark goes first: who reports it from here on pushes it again.
+uint64_t FileTable::look_after_reported(File* first, uint64_t now) {
+  uint64_t next = 0;
+  while (first != nullptr) {
+    File& file = *first;
+    first = file.next_reported;
+    file.reported.exchange(false, std::memory_order_acq_rel);
+    const File::State state = file.state.load(std::memory_order_relaxed);
+    if (state != File::State::kLeased && state != File::State::kBroken) continue;
+    enlist(file, kWatched);
+    file.look_ns = look_after(file, now, kGraceNs);
+    next = sooner(next, file.look_ns);
+  }
+  return next;
+}
+
 bool FileTable::bury_dormant() {
   constexpr int kAtOnce = 64;
   int buried = 0;
-  for (uint32_t i = 0; i < used() && buried < kAtOnce; ++i) {
-    File& file = at(i);
-    if (file.state.load(std::memory_order_relaxed) != File::State::kDormant) {
-      continue;
-    }
+  for (uint32_t n = lists_[kAsleep].first; n != 0 && buried < kAtOnce;) {
+    File& file = at(n - 1);
+    n = file.after;
     if (bury(file)) ++buried;
   }
   return buried != 0;
 }
 
+bool FileTable::make_room() {
+  constexpr int kAtOnce = 64;
+  const uint64_t now = sys::monotonic_ns();
+  int closed = 0;
+  for (uint32_t n = lists_[kWatched].first; n != 0 && closed < kAtOnce;) {
+    File& file = at(n - 1);
+    n = file.after;
+    look_after(file, now, 0);
+    if (file.direct_fd < 0) ++closed;
+  }
+  return closed != 0;
+}
+
 uint64_t FileTable::look_after(uint64_t now) {
   uint64_t next = 0;
-  for (uint32_t i = 0; i < used(); ++i) {
-    File& file = at(i);
-    if (file.state.load(std::memory_order_relaxed) == File::State::kFree) {
-      continue;
-    }
-    const uint64_t when = look_after(file, now);
-    if (when != 0 && (next == 0 || when < next)) next = when;
+  for (uint32_t n = lists_[kWatched].first; n != 0;) {
+    File& file = at(n - 1);
+    n = file.after;
+    if (file.look_ns <= now) file.look_ns = look_after(file, now, kGraceNs);
+    if (file.list == kWatched) next = sooner(next, file.look_ns);
   }
   return next;
 }

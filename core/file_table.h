@@ -22,9 +22,18 @@ class FileTable {
   void remove(File& file);
   void set_fd(int fd, const File& file);
 
-  // Looks after files that nobody has open: the grace after the last close,
-  // then sleep or burial. Returns when to look again (ns), 0: no need.
+  // Files that nobody has open are looked after: the grace after the last
+  // close, then sleep or burial. The first takes a list of files that have been
+  // reported, the second goes through those whose time has come. Both return
+  // when to look again (ns), 0: no need.
+  uint64_t look_after_reported(File* first, uint64_t now);
   uint64_t look_after(uint64_t now);
+  bool watching() const { return lists_[kWatched].first != 0; }
+  // A sleeping file was leased anew.
+  void awake(File& file) { enlist(file, kNone); }
+  // Numbers or slots have run out: files that nobody has open give theirs back
+  // though their grace is not over. False when there are none.
+  bool make_room();
   // Nothing is served from it from now on, its lease is let go, and it is not
   // found any more; look_after() buries it.
   void condemn(File& file);
@@ -40,12 +49,22 @@ class FileTable {
       if (candidate.readable()) f(candidate);
     }
   }
-  // Buries sleeping files, the memory and number of each being wanted.
+  // Buries sleeping files, those first that have slept longest, the memory and
+  // number of each being wanted.
   bool bury_dormant();
   void close_descriptors(File& file);
 
  private:
-  uint64_t look_after(File& file, uint64_t now);
+  // Files that need looking after, those that sleep, those that are broken and
+  // still in use; oldest first. A file is in one list at most.
+  struct List {
+    uint32_t first, last;  // number + 1
+  };
+  enum ListName : uint8_t { kNone, kWatched, kAsleep, kCondemned, kLists };
+
+  void enlist(File& file, ListName list);
+  uint64_t look_after(File& file, uint64_t now, uint64_t grace);
+  uint64_t look_after_quiet(File& file, uint64_t now, uint64_t grace);
   void fall_asleep(File& file, const FileStamp& stamp);
   bool bury(File& file);
   uint32_t used() const;
@@ -56,6 +75,7 @@ class FileTable {
   uint32_t* owner_ = nullptr;   // private descriptor -> file number + 1
   uint32_t* bucket_ = nullptr;  // number + 1, chained through File::chain
   uint32_t free_ = 0;           // likewise
+  List lists_[kLists] = {};
 };
 
 }  // namespace racache

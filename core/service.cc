@@ -61,10 +61,7 @@ void Service::run() {
     // Nobody else may be left to notice what the device has finished.
     backend.poll(backend);
     const uint64_t now = sys::monotonic_ns();
-    const bool asked = look_around_.exchange(false, std::memory_order_acquire);
-    if (asked || (next_look_ns_ != 0 && now >= next_look_ns_)) {
-      next_look_ns_ = table_.look_after(now);
-    }
+    look_after_files(now);
     engine_->evictor.sweep(*engine_);
     rounds_.fetch_add(1, std::memory_order_release);
     sys::futex_wake(&rounds_, sys::kWakeAll);
@@ -126,6 +123,20 @@ void Service::break_lease(File& file) {
   if (ThreadSlot* slot = epoch::self()) ++slot->counters.lease_breaks;
 }
 
+// A file that could not be buried at once may have been left watched.
+void Service::look_after_files(uint64_t now) {
+  constexpr uint64_t kSoonNs = 2'000'000;
+  File* reported = reported_.exchange(nullptr, std::memory_order_acquire);
+  const uint64_t when = table_.look_after_reported(reported, now);
+  if (when != 0 && (next_look_ns_ == 0 || when < next_look_ns_)) {
+    next_look_ns_ = when;
+  }
+  if (next_look_ns_ != 0 && now >= next_look_ns_) {
+    next_look_ns_ = table_.look_after(now);
+  }
+  if (next_look_ns_ == 0 && table_.watching()) next_look_ns_ = now + kSoonNs;
+}
+
 void Service::give_up(File& file) {
   table_.condemn(file);
   next_look_ns_ = 1;  // bury it in this round
@@ -171,6 +182,12 @@ void Service::answer(AdoptRequest& request) {
 // A file that is leased already is simply shared: the asker holds it open, so
 // device and inode cannot have been given to another file.
 Reason Service::open_file(AdoptRequest& request, File** out) {
+  const Reason reason = try_file(request, out);
+  if (reason != Reason::kBudget || !table_.make_room()) return reason;
+  return try_file(request, out);
+}
+
+Reason Service::try_file(AdoptRequest& request, File** out) {
   File* file = table_.find(request.device, request.inode);
   if (file != nullptr && file->readable()) {
     file->references.fetch_add(1, std::memory_order_acq_rel);
@@ -230,7 +247,11 @@ Reason Service::lease_file(AdoptRequest& request, int fd, File** out) {
     }
     return reason;
   }
-  if (fresh) table_.insert(*file);
+  if (fresh) {
+    table_.insert(*file);
+  } else {
+    table_.awake(*file);
+  }
   file->state.store(File::State::kLeased, std::memory_order_release);
   *out = file;
   return Reason::kNone;
@@ -274,8 +295,14 @@ void Service::attach_buffered(AdoptRequest& request, File& file) {
   file.check_page_cache.store(true, std::memory_order_relaxed);
 }
 
-void Service::released() {
-  if (!look_around_.exchange(true, std::memory_order_acq_rel)) wake();
+void Service::released(File& file) {
+  if (file.reported.exchange(true, std::memory_order_acq_rel)) return;
+  File* head = reported_.load(std::memory_order_relaxed);
+  do {
+    file.next_reported = head;
+  } while (!reported_.compare_exchange_weak(head, &file,
+                                            std::memory_order_release));
+  if (head == nullptr) wake();
 }
 
 void Service::give_up_all() {

@@ -37,7 +37,7 @@ class Service {
 
   // All of these are called with signals blocked, no lock held.
   void adopt(AdoptRequest& request);  // waits for the answer
-  void released();                    // some file's references fell to 0
+  void released(File& file);  // its references fell to 0, or it is broken
   // Waits until the thread has gone round once; false at the timeout.
   bool settle(uint64_t timeout_ns);
   void give_up_all();  // every lease: the engine failed, or the process ends
@@ -53,9 +53,11 @@ class Service {
   void break_lease(File& file);
   void give_up(File& file);
   void scan_leases();
+  void look_after_files(uint64_t now);
   void answer_requests();
   void answer(AdoptRequest& request);
   Reason open_file(AdoptRequest& request, File** out);
+  Reason try_file(AdoptRequest& request, File** out);
   Reason lease_file(AdoptRequest& request, int fd, File** out);
   Reason set_up(AdoptRequest& request, int fd, File& file);
   void attach_buffered(AdoptRequest& request, File& file);
@@ -63,7 +65,7 @@ class Service {
   Engine* engine_ = nullptr;
   FileTable table_;
   std::atomic<AdoptRequest*> requests_{nullptr};
-  std::atomic<bool> look_around_{false};  // files may have become idle
+  std::atomic<File*> reported_{nullptr};  // files that may have become idle
   std::atomic<bool> give_up_{false};
   std::atomic<bool> stop_{false};
   std::atomic<bool> woken_{false};     // a wake-up is queued
