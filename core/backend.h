@@ -66,6 +66,9 @@ struct Backend {
   // that as EINTR (epoll_wait, semop), or that is deaf to it (vfork), should
   // not begin before.
   void (*quiesce)(Backend& self);
+  // The end, while others may still be reading: nothing more is taken, what was
+  // taken gets its answer, files and descriptors go. Service thread gone.
+  void (*close)(Backend& self);
   // Frees everything. Nothing is in flight and no one waits.
   void (*destroy)(Backend& self);
 };

@@ -172,6 +172,7 @@ Backend* make_fake(const FakeOptions& options) {
       .move_ring_fd = move_ring_fd,
       .lost = is_lost,
       .quiesce = poll,
+      .close = nullptr,
       .destroy = destroy,
   };
   f->options = options;

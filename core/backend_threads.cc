@@ -5,16 +5,18 @@
 // waiter needs to reap and no application thread is ever interrupted by one.
 #include "core/backend_threads.h"
 
-#include <sys/mman.h>
 #include <cerrno>
 #include <new>
 
 #include "core/lock.h"
+#include "core/mapping.h"
 #include "core/thread.h"
 #include "core/wait_list.h"
 
 namespace racache {
 namespace {
+
+constexpr unsigned kMostWorkers = 16;
 
 struct Threads : Backend {
   Lock lock;  // the queue
@@ -29,6 +31,14 @@ struct Threads : Backend {
   std::atomic<uint32_t> ticket{0};
   std::atomic<uint32_t> workers{0};  // running; release at a worker's end
   std::atomic<bool> stop{false};
+  bool closed = false;  // nothing more is taken; under the lock
+  // An order to all workers: what, which one, how many have obeyed, and how.
+  // `order` is published by `orders`, and `disobeyed` by `obeyed`.
+  const Order* order = nullptr;
+  std::atomic<uint32_t> orders{0};
+  std::atomic<uint32_t> obeyed{0};
+  std::atomic<bool> disobeyed{false};
+  std::atomic<int> tids[kMostWorkers] = {};
 };
 
 Threads& of(Backend& self) { return static_cast<Threads&>(self); }
@@ -51,12 +61,24 @@ long read_op(const ReadOp& op) {
   return ret;
 }
 
+void obey(Threads& t, uint32_t& seen) {
+  const uint32_t orders = t.orders.load(std::memory_order_acquire);
+  if (orders == seen) return;
+  seen = orders;
+  if (!t.order->obey()) t.disobeyed.store(true, std::memory_order_relaxed);
+  t.obeyed.fetch_add(1, std::memory_order_release);
+}
+
+// What is queued is read even if they are to stop: somebody waits for it.
 void worker(void* argument) {
   Threads& t = *static_cast<Threads*>(argument);
-  while (!t.stop.load(std::memory_order_acquire)) {
+  uint32_t seen = 0;  // all start before the first order
+  for (;;) {
     const uint32_t ticket = t.ticket.load(std::memory_order_acquire);
+    obey(t, seen);
     ReadOp* op = take(t);
     if (op == nullptr) {
+      if (t.stop.load(std::memory_order_acquire)) break;
       sys::futex_wait(&t.ticket, ticket);
       continue;
     }
@@ -67,7 +89,7 @@ void worker(void* argument) {
 
 unsigned append(Threads& t, ReadOp* const* ops, unsigned n) {
   LockGuard guard(t.lock);
-  const unsigned free = t.room - t.queued;
+  const unsigned free = t.closed ? 0 : t.room - t.queued;
   if (n > free) n = free;
   for (unsigned i = 0; i < n; ++i) {
     ops[i]->next = nullptr;
@@ -98,27 +120,31 @@ int ring_fd(Backend&) { return -1; }
 bool move_ring_fd(Backend&) { return false; }
 bool lost(Backend&) { return false; }
 
-void destroy(Backend& self) {
+void close(Backend& self) {
   Threads& t = of(self);
+  {
+    LockGuard guard(t.lock);
+    t.closed = true;
+  }
   t.stop.store(true, std::memory_order_release);
   while (t.workers.load(std::memory_order_acquire) != 0) {
     t.ticket.fetch_add(1, std::memory_order_release);
     sys::futex_wake(&t.ticket, sys::kWakeAll);
     nap(50000);
   }
-  sys::invoke(SYS_munmap, &t, sizeof(Threads));
+}
+
+void destroy(Backend& self) {
+  close(self);
+  mapping::release(&self, sizeof(Threads));
 }
 
 }  // namespace
 
 Expected<Backend*> make_threads(const ThreadsOptions& options) {
-  const long mapped =
-      sys::invoke(SYS_mmap, 0L, sizeof(Threads), PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
-  if (sys::failed(mapped)) {
-    return tl::unexpected(Errno(static_cast<int>(-mapped)));
-  }
-  Threads* t = new (reinterpret_cast<void*>(mapped)) Threads;
+  void* memory = mapping::reserve(sizeof(Threads), MADV_DONTFORK);
+  if (memory == nullptr) return tl::unexpected(Errno(ENOMEM));
+  Threads* t = new (memory) Threads;
   static_cast<Backend&>(*t) = {
       .name = "threads",
       .submit = submit,
@@ -130,10 +156,12 @@ Expected<Backend*> make_threads(const ThreadsOptions& options) {
       .move_ring_fd = move_ring_fd,
       .lost = lost,
       .quiesce = nothing,
+      .close = close,
       .destroy = destroy,
   };
   t->room = options.queue;
-  t->wanted = options.workers;
+  t->wanted =
+      options.workers < kMostWorkers ? options.workers : kMostWorkers;
   return t;
 }
 
@@ -142,11 +170,35 @@ unsigned threads_start_workers(Backend& backend) {
   for (unsigned i = 0; i < t.wanted; ++i) {
     // Counted before it runs, so that it can never count itself out first.
     t.workers.fetch_add(1, std::memory_order_acq_rel);
-    if (start_thread("racache-io", worker, &t) >= 0) continue;
+    const int tid = start_thread("racache-io", worker, &t);
+    t.tids[i].store(tid, std::memory_order_relaxed);
+    if (tid >= 0) continue;
     t.workers.fetch_sub(1, std::memory_order_acq_rel);
     break;
   }
   return t.workers.load(std::memory_order_acquire);
+}
+
+bool threads_follow(Backend& backend, const Order& order) {
+  Threads& t = of(backend);
+  const uint32_t all = t.workers.load(std::memory_order_acquire);
+  t.order = &order;
+  t.obeyed.store(0, std::memory_order_relaxed);
+  t.orders.fetch_add(1, std::memory_order_release);
+  while (t.obeyed.load(std::memory_order_acquire) < all) {
+    t.ticket.fetch_add(1, std::memory_order_release);
+    sys::futex_wake(&t.ticket, sys::kWakeAll);
+    nap(20000);
+  }
+  return !t.disobeyed.load(std::memory_order_relaxed);
+}
+
+bool threads_has_worker(const Backend& backend, int tid) {
+  const Threads& t = static_cast<const Threads&>(backend);
+  for (const std::atomic<int>& worker : t.tids) {
+    if (worker.load(std::memory_order_relaxed) == tid) return true;
+  }
+  return false;
 }
 
 }  // namespace racache

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/backend.h"
+#include "core/order.h"
 
 namespace racache {
 
@@ -17,5 +18,9 @@ struct ThreadsOptions {
 // table they share: descriptors given to attach() mean something there only.
 // Returns how many run. With none, submit() takes nothing.
 unsigned threads_start_workers(Backend& backend);
+
+// Has each worker obey, and waits for that; false when one could not.
+[[nodiscard]] bool threads_follow(Backend& backend, const Order& order);
+[[nodiscard]] bool threads_has_worker(const Backend& backend, int tid);
 
 }  // namespace racache

@@ -294,6 +294,8 @@ void quiesce(Backend& self) {
   poll(u);
 }
 
+void close(Backend& self) { of(self).ring.close(); }
+
 void destroy(Backend& self) {
   Uring& u = of(self);
   u.ring.teardown();
@@ -332,6 +334,7 @@ Expected<Backend*> make_uring(const UringOptions& options) {
       .move_ring_fd = move_ring_fd,
       .lost = lost,
       .quiesce = quiesce,
+      .close = close,
       .destroy = destroy,
   };
   u->sleep_ns = options.sleep_ns;

@@ -37,6 +37,7 @@ void Background::main(void* argument) {
 
 void Background::run() {
   while (!stop_.load(std::memory_order_acquire)) {
+    orders_.obey();
     const bool reading = pump_hints();
     if (wanted() && engine_->arena.prepare_block()) continue;
     if (reading) {
@@ -44,7 +45,8 @@ void Background::run() {
       continue;
     }
     asleep_.store(1, std::memory_order_seq_cst);
-    if (hint_count_.load(std::memory_order_seq_cst) != 0 || stop_.load()) {
+    if (hint_count_.load(std::memory_order_seq_cst) != 0 || stop_.load() ||
+        orders_.any()) {
       asleep_.store(0);
     }
     while (asleep_.load(std::memory_order_acquire) != 0) {
@@ -59,6 +61,10 @@ void Background::rouse() {
   }
 }
 
+bool Background::follow(const Order& order) {
+  return tid_ <= 0 || orders_.give(order, [this] { rouse(); });
+}
+
 void Background::stop() {
   if (tid_ <= 0) return;
   stop_.store(true, std::memory_order_seq_cst);
@@ -70,6 +76,7 @@ void Background::stop() {
 
 bool Background::add_hint(File& file, PageIndex next, PageIndex end) {
   if (hint_count_.load(std::memory_order_relaxed) >= kMaxHints) return false;
+  if (stop_.load(std::memory_order_relaxed)) return false;
   {
     LockGuard guard(lock_);
     PendingHint* free = nullptr;

@@ -12,6 +12,7 @@
 
 #include "core/file.h"
 #include "core/lock.h"
+#include "core/order.h"
 
 namespace racache {
 
@@ -46,6 +47,9 @@ class Background {
   bool pump_hints();
   // Ends the thread and waits for that.
   void stop();
+  // Has the thread obey, and waits for that; false when it could not.
+  [[nodiscard]] bool follow(const Order& order);
+  int tid() const { return tid_; }
 
  private:
   static void main(void* argument);
@@ -58,6 +62,7 @@ class Background {
   int tid_ = 0;
   std::atomic<bool> stop_{false};
   std::atomic<uint32_t> asleep_{0};  // futex; 1 while the thread sleeps
+  Orders orders_;
   std::atomic<uint32_t> hint_count_{0};
   Lock lock_;                          // of hints_, but for a taken one's
   PendingHint hints_[kMaxHints] = {};  // fields, which are the thread's

@@ -9,6 +9,7 @@
 
 #include "core/counters.h"
 #include "core/lock.h"
+#include "core/order.h"
 #include "core/pipeline.h"
 
 namespace racache {
@@ -62,10 +63,18 @@ void write_statistics();
 // Gives up every lease: the process is about to end or to become another
 // program, and the kernel lets go of a ring's files only some time after that.
 void let_go();
-// Ends the engine's threads for good, for a call that the kernel grants to
-// single-threaded processes only (a user namespace). Every file becomes the
-// kernel's. Not possible with the `threads` backend: then nothing happens.
+// Ends the engine for good, threads, leases, ring and all: for calls that the
+// kernel grants to single-threaded processes only (a user namespace), and for
+// those after which our system calls might not be welcome (seccomp). Every file
+// becomes the kernel's.
 void shut_down();
+// Our threads make this call too, which the program has made on its own (user
+// and group ids, capabilities). If one cannot, the engine shuts down.
+void follow(const Order& order);
+// The program has no second thread, as far as /proc shows.
+[[nodiscard]] bool only_thread();
+// A thread is about to end by a system call, perhaps the last of the program.
+void expect_end(int status);
 // Waits (at most 100 ms) until no asynchronous read is in flight: completions
 // interrupt the submitting thread, and an epoll_wait would return EINTR that
 // it would not return without us. One load when nothing is in flight.

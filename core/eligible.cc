@@ -124,12 +124,7 @@ bool read_through_cache(int fd) {
 }
 
 Reason look(const Config& config, int fd, struct stat* s) {
-#if defined(__x86_64__)
-  const long ret = sys::invoke(SYS_fstat, fd, s);
-#else
-  const long ret = sys::invoke(SYS_newfstatat, fd, "", s, AT_EMPTY_PATH);
-#endif
-  if (sys::failed(ret) || !S_ISREG(s->st_mode)) return Reason::kFileSystem;
+  if (sys::failed(sys::status_of(fd, s)) || !S_ISREG(s->st_mode)) return Reason::kFileSystem;
   if (s->st_size <= 0 ||
       static_cast<uint64_t>(s->st_size) < config.min_file) {
     return Reason::kSmall;

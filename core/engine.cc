@@ -312,14 +312,6 @@ void move_ring_fd() {
   }
 }
 
-bool settle_breaks() {
-  Engine* engine = current();
-  if (engine == nullptr) return false;
-  SignalGuard signals;
-  constexpr uint64_t kPatienceNs = 50'000'000;
-  return engine->service.settle(kPatienceNs);
-}
-
 void write_statistics() {
   Root* r = root();
   Engine* engine = current();
@@ -335,33 +327,12 @@ void write_statistics() {
   mapping::release(snapshot, sizeof(Snapshot));
 }
 
-void let_go() {
-  Engine* engine = current();
-  if (engine == nullptr) return;
-  SignalGuard signals;
-  constexpr uint64_t kPatienceNs = 20'000'000;
-  engine->service.give_up_all();
-  (void)engine->service.settle(kPatienceNs);
-}
-
-void shut_down() {
+Engine* detach() {
   Root* r = root();
-  Engine* engine = current();
-  if (engine == nullptr || engine->with_threads) return;
-  write_statistics();  // there is nobody to ask later
-  SignalGuard signals;
+  if (r == nullptr) return nullptr;
   r->refused.store(true, std::memory_order_release);
-  r->engine.store(nullptr, std::memory_order_release);
-  engine->live.stop();
-  engine->background.stop();
-  engine->service.stop();
-}
-
-void quiesce() {
-  Engine* engine = current();
-  if (engine == nullptr || engine->ops.idle()) return;
-  SignalGuard signals;
-  engine->backend->quiesce(*engine->backend);
+  LockGuard guard(r->start);  // one that is just starting is waited for
+  return r->engine.exchange(nullptr, std::memory_order_acq_rel);
 }
 
 }  // namespace racache::engine

@@ -63,6 +63,12 @@ void distrust(File& file);
 // Called by the service thread once it has its private table: other threads
 // that are to share it start now.
 void in_private_table(Engine& engine);
+// From now on this process has no engine, and gets no other: the one that it
+// had, or null.
+[[nodiscard]] Engine* detach();
+// By the service thread, when no thread of the program is left.
+void end_with_program(Engine& engine);
+[[nodiscard]] bool is_ours(const Engine& engine, int tid);  // its thread
 // Keeps a buried file's counts for the list of top files.
 void remember_statistics(Engine& engine, const File& file);
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "core/lease.h"
 
-#include <cerrno>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
+#include <cerrno>
 
 #include "core/sys.h"
 #include "core/text.h"
@@ -30,7 +30,6 @@ struct CacheStatRange {
   uint64_t offset, length;
 };
 
-
 long fcntl_call(int fd, int command, long argument) {
   return sys::invoke(SYS_fcntl, fd, command, argument);
 }
@@ -47,32 +46,43 @@ bool same_inode(int fd, uint64_t device, uint64_t inode) {
 
 Reason reason_for_open(long error) {
   switch (-error) {
-    case EINVAL: return Reason::kNoDirect;
+    case EINVAL:
+      return Reason::kNoDirect;
     case EMFILE:
     case ENFILE:
-    case ENOMEM: return Reason::kBudget;
-    default: return Reason::kReopen;
+    case ENOMEM:
+      return Reason::kBudget;
+    default:
+      return Reason::kReopen;
   }
+}
+
+long set_owner(int fd, int service_tid) {
+  f_owner_ex owner{F_OWNER_TID, service_tid};
+  return fcntl_call(fd, F_SETOWN_EX, reinterpret_cast<long>(&owner));
 }
 
 }  // namespace
 
 Reason take(int fd, int service_tid) {
-  f_owner_ex owner{F_OWNER_TID, service_tid};
-  if (sys::failed(fcntl_call(fd, F_SETOWN_EX, reinterpret_cast<long>(&owner)))) {
-    return Reason::kNoLease;
-  }
+  if (sys::failed(set_owner(fd, service_tid))) return Reason::kNoLease;
   if (sys::failed(fcntl_call(fd, F_SETSIG, kSignal))) return Reason::kNoLease;
   const long ret = fcntl_call(fd, F_SETLEASE, F_RDLCK);
   if (!sys::failed(ret)) return Reason::kNone;
   switch (-ret) {
-    case EAGAIN: return Reason::kWriter;
+    case EAGAIN:
+      return Reason::kWriter;
     case EACCES:
-    case EPERM: return Reason::kNotOwner;
-    case ENOMEM: return Reason::kBudget;
-    default: return Reason::kNoLease;
+    case EPERM:
+      return Reason::kNotOwner;
+    case ENOMEM:
+      return Reason::kBudget;
+    default:
+      return Reason::kNoLease;
   }
 }
+
+void renew_owner(int fd, int service_tid) { set_owner(fd, service_tid); }
 
 void release(int fd) { fcntl_call(fd, F_SETLEASE, F_UNLCK); }
 
@@ -105,10 +115,10 @@ int reopen_buffered(int direct_fd, uint64_t device, uint64_t inode) {
 }
 
 bool facts_of(int fd, Facts* facts) {
-  struct statx s{};
-  const long ret = sys::invoke(
-      SYS_statx, fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC,
-      STATX_BASIC_STATS | STATX_BTIME | STATX_DIOALIGN, &s);
+  struct statx s {};
+  const long ret =
+      sys::invoke(SYS_statx, fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC,
+                  STATX_BASIC_STATS | STATX_BTIME | STATX_DIOALIGN, &s);
   if (sys::failed(ret)) return false;
   facts->device = makedev(s.stx_dev_major, s.stx_dev_minor);
   facts->inode = s.stx_ino;
@@ -129,8 +139,8 @@ bool facts_of(int fd, Facts* facts) {
 }
 
 bool keeps_ctime(int fd) {
-  constexpr unsigned long kXfs = 0x58465342, kBtrfs = 0x9123683e,
-                          kExt = 0xef53, kF2fs = 0xf2f52010;
+  constexpr unsigned long kXfs = 0x58465342, kBtrfs = 0x9123683e, kExt = 0xef53,
+                          kF2fs = 0xf2f52010;
   struct statfs s;
   if (sys::failed(sys::invoke(SYS_fstatfs, fd, &s))) return false;
   const unsigned long magic =

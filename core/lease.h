@@ -19,11 +19,14 @@ inline constexpr int kSignal = 63;
 // process, which kills it. kNone on success.
 [[nodiscard]] Reason take(int fd, int service_tid);
 void release(int fd);
+// A break's signal is sent with the ids that the owner had when it was set; as
+// others, it would not arrive. The lease stays.
+void renew_owner(int fd, int service_tid);
 // A writer is waiting for us to let go.
 [[nodiscard]] bool breaking(int fd);
 
 struct Opened {
-  int fd;         // -1: refused
+  int fd;  // -1: refused
   Reason reason;
 };
 // Opens what /proc/self/task/TID/fd/N names, O_DIRECT, in the calling thread's

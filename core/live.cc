@@ -97,9 +97,10 @@ void Live::run() {
   const MappedBuffer room(sizeof(Snapshot));
   if (!room.valid()) return;
   while (over_.load(std::memory_order_acquire) == 0) {
+    orders_.obey();
     // What fails now may work again: a full disk, say.
     (void)publish(*new (room.data()) Snapshot{});
-    sys::futex_wait(&over_, 0, &kPeriod);
+    if (!orders_.any()) sys::futex_wait(&over_, 0, &kPeriod);
   }
 }
 
@@ -129,6 +130,11 @@ long Live::publish(Snapshot& snapshot) {
   }
   sys::invoke(SYS_close, directory);
   return err;
+}
+
+bool Live::follow(const Order& order) {
+  return tid_ <= 0 ||
+         orders_.give(order, [this] { sys::futex_wake(&over_, 1); });
 }
 
 void Live::remove() {

@@ -9,6 +9,7 @@
 #include <atomic>
 
 #include "core/config.h"
+#include "core/order.h"
 
 namespace racache {
 
@@ -25,6 +26,9 @@ class Live {
   void start(Engine& engine);
   // Ends the thread and waits for that.
   void stop();
+  // Has the thread obey, and waits for that; false when it could not.
+  [[nodiscard]] bool follow(const Order& order);
+  int tid() const { return tid_; }
   // At exit: no file from now on. Does not wait.
   void remove();
 
@@ -37,6 +41,7 @@ class Live {
   bool wanted_ = false;
   int tid_ = 0;
   std::atomic<uint32_t> over_{0};  // futex
+  Orders orders_;
 };
 
 }  // namespace racache

@@ -49,11 +49,13 @@ void Service::run() {
   tid_ = sys::gettid();
   Backend& backend = *engine_->backend;
   unshare_descriptors(backend.ring_fd(backend));
+  next_census_ns_ = sys::monotonic_ns() + kSecondNs;
   engine::in_private_table(*engine_);
   started_.store(1, std::memory_order_release);
   sys::futex_wake(&started_, sys::kWakeAll);
   while (!stop_.load(std::memory_order_acquire)) {
     wait_for_work();
+    do_task();
     if (give_up_.exchange(false, std::memory_order_acquire)) {
       table_.for_each_leased([this](File& file) { give_up(file); });
     }
@@ -65,27 +67,37 @@ void Service::run() {
     engine_->evictor.sweep(*engine_);
     rounds_.fetch_add(1, std::memory_order_release);
     sys::futex_wake(&rounds_, sys::kWakeAll);
+    if (program_is_gone(now)) {
+      engine::end_with_program(*engine_);
+      sys::invoke(SYS_exit, exit_status_);
+    }
   }
+  finish();
 }
 
 // One wake-up is queued at a time, so that breaks never stand behind many. A
 // full queue (RLIMIT_SIGPENDING) refuses: then the thread looks by the clock.
 void Service::wake() {
-  if (woken_.exchange(true, std::memory_order_acq_rel)) return;
-  const long sent = sys::invoke(SYS_tgkill, engine_->pid, tid_, lease::kSignal);
-  if (sent == -EAGAIN) {
-    by_clock_.store(true, std::memory_order_release);
-    woken_.store(false, std::memory_order_release);
+  wakers_.fetch_add(1, std::memory_order_seq_cst);
+  if (!ended_.load(std::memory_order_seq_cst) &&
+      !woken_.exchange(true, std::memory_order_acq_rel)) {
+    const long sent =
+        sys::invoke(SYS_tgkill, engine_->pid, tid_, lease::kSignal);
+    if (sent == -EAGAIN) {
+      by_clock_.store(true, std::memory_order_release);
+      woken_.store(false, std::memory_order_release);
+    }
   }
+  wakers_.fetch_sub(1, std::memory_order_seq_cst);
 }
 
 uint64_t Service::time_to_wait() const {
   if (by_clock_.load(std::memory_order_acquire)) return kByClockNs;
-  if (next_look_ns_ == 0) return kSecondNs;
   const uint64_t now = sys::monotonic_ns();
-  if (next_look_ns_ <= now) return 0;
-  const uint64_t wait = next_look_ns_ - now;
-  return wait < kSecondNs ? wait : kSecondNs;
+  uint64_t next = now + kSecondNs;
+  if (next_look_ns_ != 0 && next_look_ns_ < next) next = next_look_ns_;
+  if (next_census_ns_ != 0 && next_census_ns_ < next) next = next_census_ns_;
+  return next > now ? next - now : 0;
 }
 
 // Takes all signals that are queued; a thread-directed signal that comes early
@@ -152,6 +164,11 @@ void Service::adopt(AdoptRequest& request) {
   request.done.store(0, std::memory_order_relaxed);
   AdoptRequest* head = requests_.load(std::memory_order_relaxed);
   do {
+    if (head == closed()) {
+      request.file = nullptr;
+      request.reason = Reason::kNoEngine;
+      return;
+    }
     request.next = head;
   } while (!requests_.compare_exchange_weak(head, &request,
                                             std::memory_order_release));
@@ -173,8 +190,11 @@ void Service::answer_requests() {
 
 void Service::answer(AdoptRequest& request) {
   request.file = nullptr;
-  request.reason = engine_->failed.load() ? Reason::kRingLost
-                                          : open_file(request, &request.file);
+  if (engine_->failed.load()) {
+    request.reason = Reason::kRingLost;
+  } else {
+    request.reason = open_file(request, &request.file);
+  }
   request.done.store(1, std::memory_order_release);
   sys::futex_wake(&request.done, 1);
 }
@@ -295,37 +315,13 @@ void Service::attach_buffered(AdoptRequest& request, File& file) {
   file.check_page_cache.store(true, std::memory_order_relaxed);
 }
 
-void Service::released(File& file) {
-  if (file.reported.exchange(true, std::memory_order_acq_rel)) return;
-  File* head = reported_.load(std::memory_order_relaxed);
-  do {
-    file.next_reported = head;
-  } while (!reported_.compare_exchange_weak(head, &file,
-                                            std::memory_order_release));
-  if (head == nullptr) wake();
-}
-
-void Service::give_up_all() {
-  give_up_.store(true, std::memory_order_release);
-  wake();
-}
-
-void Service::stop() {
-  give_up_all();
-  (void)settle(kSecondNs / 50);
-  stop_.store(true, std::memory_order_release);
-  wake();
-  while (sys::invoke(SYS_tgkill, engine_->pid, tid_, 0) == 0) {
-    sys::invoke(SYS_sched_yield);
-  }
-}
-
 bool Service::settle(uint64_t timeout_ns) {
   const uint64_t deadline = sys::monotonic_ns() + timeout_ns;
   // The round under way may have looked already: wait for the end of the next.
   const uint32_t goal = rounds_.load(std::memory_order_acquire) + 2;
-  while (static_cast<int32_t>(rounds_.load(std::memory_order_acquire) - goal) <
-         0) {
+  while (!ended_.load(std::memory_order_relaxed) &&
+         static_cast<int32_t>(rounds_.load(std::memory_order_acquire) - goal) <
+             0) {
     const uint32_t seen = rounds_.load(std::memory_order_acquire);
     wake();
     const timespec limit = sys::to_timespec(1'000'000);

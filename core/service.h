@@ -7,12 +7,16 @@
 // It alone creates, moves and frees File objects and their table, so those
 // need no lock. Others talk to it through a lock-free list and wake it with a
 // thread-directed signal, the same that tells of lease breaks.
+//
+// When the last thread of the program is gone it ends too, and so the process,
+// as without us.
 #pragma once
 
 #include <atomic>
 
 #include "core/cache.h"
 #include "core/file_table.h"
+#include "core/order.h"
 
 namespace racache {
 
@@ -38,10 +42,16 @@ class Service {
   // All of these are called with signals blocked, no lock held.
   void adopt(AdoptRequest& request);  // waits for the answer
   void released(File& file);  // its references fell to 0, or it is broken
+  // Has all threads of ours obey; false when one could not.
+  [[nodiscard]] bool follow(const Order& order);
+  // A thread of the program is about to leave behind libc's back.
+  void expect_end(int status);
+  int tid() const { return tid_; }
   // Waits until the thread has gone round once; false at the timeout.
   bool settle(uint64_t timeout_ns);
   void give_up_all();  // every lease: the engine failed, or the process ends
-  // Ends the thread, and with it its table; every lease goes. Waits for it.
+  // Ends the thread, and with it its table; every lease goes. Waits for it. Who
+  // asks for anything later is refused.
   void stop();
 
  private:
@@ -55,12 +65,26 @@ class Service {
   void scan_leases();
   void look_after_files(uint64_t now);
   void answer_requests();
+  void refuse_requests();
+  void finish();
+  // What others ask for beside adoptions, one at a time.
+  struct Task {
+    const Order* order;
+  };
+  bool perform(const Task& task);
+  void do_task();
+  [[nodiscard]] bool obey(const Order& order);
+  [[nodiscard]] bool program_is_gone(uint64_t now);
+  [[nodiscard]] int last_status(int first_status) const;
   void answer(AdoptRequest& request);
   Reason open_file(AdoptRequest& request, File** out);
   Reason try_file(AdoptRequest& request, File** out);
   Reason lease_file(AdoptRequest& request, int fd, File** out);
   Reason set_up(AdoptRequest& request, int fd, File& file);
   void attach_buffered(AdoptRequest& request, File& file);
+
+  // What the list of requests is when nobody answers any more.
+  static AdoptRequest* closed() { return reinterpret_cast<AdoptRequest*>(8); }
 
   Engine* engine_ = nullptr;
   FileTable table_;
@@ -70,10 +94,24 @@ class Service {
   std::atomic<bool> stop_{false};
   std::atomic<bool> woken_{false};     // a wake-up is queued
   std::atomic<bool> by_clock_{false};  // wake-ups cannot be queued
-  std::atomic<uint32_t> rounds_{0};   // futex: rounds completed
-  std::atomic<uint32_t> started_{0};  // futex
+  // No wake-up is sent any more: the thread's number may be another's. Set
+  // first, wakers_ looked at second; wakers do it the other way round
+  // (seq_cst).
+  std::atomic<bool> ended_{false};
+  std::atomic<uint32_t> wakers_{0};
+  Lock task_lock_;                          // of one who waits for a task
+  std::atomic<const Task*> task_{nullptr};  // release, acquire
+  std::atomic<uint32_t> task_result_{0};    // futex: 0 not yet, 1 no, 2 yes
+  std::atomic<uint32_t> rounds_{0};         // futex: rounds completed
+  std::atomic<uint32_t> started_{0};        // futex
   int tid_ = 0;
   uint64_t next_look_ns_ = 0;  // 0: no file needs looking after
+  uint64_t next_census_ns_ = 0;
+  std::atomic<bool> census_soon_{false};
+  // Of the thread whose end was expected last, above its exit status.
+  std::atomic<uint64_t> expected_end_{0};
+  int last_seen_ = 0;    // the only one of the program's threads at a census
+  int exit_status_ = 0;  // when it is gone
 };
 
 }  // namespace racache

@@ -13,6 +13,8 @@
 
 #include "core/base.h"
 
+struct stat;
+
 namespace racache::sys {
 
 #if defined(__x86_64__)
@@ -77,6 +79,15 @@ inline uint64_t monotonic_ns() {
 inline timespec to_timespec(uint64_t ns) {
   return {static_cast<time_t>(ns / 1000000000u),
           static_cast<long>(ns % 1000000000u)};
+}
+
+// fstat(2).
+inline long status_of(int fd, struct stat* status) {
+#if defined(__x86_64__)
+  return invoke(SYS_fstat, fd, status);
+#else
+  return invoke(SYS_newfstatat, fd, "", status, 0x1000 /* AT_EMPTY_PATH */);
+#endif
 }
 
 // futex(2), private. wait: 0, -EAGAIN (word != expected), -EINTR, -ETIMEDOUT.

@@ -34,6 +34,9 @@ class Ring {
   // 0 or -errno. Nothing is left behind on failure.
   [[nodiscard]] int setup(const UringOptions& options);
   void teardown();
+  // Gives the descriptor and the files back while others may be reading. The
+  // ring counts as lost from then on.
+  void close();
 
   // Puts ops, from the front, into the submission queue; returns how many.
   unsigned place(ReadOp* const* ops, unsigned count);

@@ -109,6 +109,19 @@ void Ring::teardown() {
   io_uring_queue_exit(&ring_);
 }
 
+// Without its table the ring holds no file, however long its workers or reads
+// in flight keep the ring itself.
+void Ring::close() {
+  if (lost()) return;
+  const int fd = fd_.load(std::memory_order_acquire);
+  register_call(fd, IORING_UNREGISTER_FILES, nullptr, 0);
+  lose();
+  while (submitters_.load(std::memory_order_seq_cst) != 0) {
+    sys::invoke(SYS_sched_yield);
+  }
+  close_raw(fd);
+}
+
 // A table of empty slots, as large as wanted and permitted. The kernel refuses
 // one that is larger than RLIMIT_NOFILE.
 int Ring::register_files(unsigned want) {

@@ -16,7 +16,7 @@
 namespace racache::preload {
 
 void finish_process() {
-  if (!in_own_process()) return;
+  if (engine::generation() == 0 || !in_own_process()) return;
   engine::write_statistics();
   engine::let_go();
 }

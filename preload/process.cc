@@ -15,6 +15,7 @@
 #include "preload/faults.h"
 
 #include <linux/close_range.h>
+#include <linux/nsfs.h>
 #include <pthread.h>
 #include <sched.h>
 #include <spawn.h>
@@ -56,12 +57,28 @@ void before_clone_flags(uint64_t flags) {
   share_positions(same_memory ? Share::kInheritable : Share::kAll);
 }
 
+// What the kernel grants to a process with one thread only. Where the program
+// has more, it is refused with us or without.
+void before_being_alone() {
+  if (in_own_process() && engine::only_thread()) engine::shut_down();
+}
+
 uint64_t before_unshare(uint64_t flags) {
-  if ((flags & CLONE_NEWUSER) != 0) engine::shut_down();
+  constexpr uint64_t kAlone =
+      CLONE_NEWUSER | CLONE_THREAD | CLONE_SIGHAND | CLONE_VM;
+  if ((flags & kAlone) != 0) before_being_alone();
   if ((flags & CLONE_FILES) == 0) return flags;
   if (!unshares()) return flags & ~uint64_t{CLONE_FILES};
   fd_forget_everything();
   return flags;
+}
+
+void before_setns(int fd, int type) {
+  if (engine::generation() == 0) return;
+  const bool users =
+      (type & CLONE_NEWUSER) != 0 ||
+      (type == 0 && sys::invoke(SYS_ioctl, fd, NS_GET_NSTYPE) == CLONE_NEWUSER);
+  if (users) before_being_alone();
 }
 
 unsigned before_unsharing_range(unsigned flags) {
@@ -142,6 +159,11 @@ int clone(int (*function)(void*), void* stack, int flags, void* argument,
 int unshare(int flags) {
   const uint64_t rest = before_unshare(static_cast<unsigned>(flags));
   return real::unshare(static_cast<int>(rest));
+}
+
+int setns(int fd, int type) {
+  before_setns(fd, type);
+  return real::setns(fd, type);
 }
 
 int posix_spawn(pid_t* pid, const char* path, const void* actions,

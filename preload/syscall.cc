@@ -22,9 +22,11 @@
 #include "core/cache.h"
 #include "preload/exit.h"
 #include "preload/fd_table.h"
+#include "preload/identity.h"
 #include "preload/open.h"
 #include "preload/process.h"
 #include "preload/real.h"
+#include "preload/sandbox.h"
 #include "preload/serve.h"
 #include "preload/stubs.h"
 #include "preload/transfer.h"
@@ -212,8 +214,11 @@ long on_transfer(const Call& s) {
 // exit(2) ends one thread. Where that is the program's last one the process
 // ends, but for the engine's threads, of which the program knows nothing.
 long on_exit(const Call& s) {
-  const bool last = single_threaded() && in_own_process();
-  if (s.number != SYS_exit_group && !last) return s.make();
+  if (engine::generation() == 0 || !in_own_process()) return s.make();
+  if (s.number == SYS_exit && !single_threaded()) {
+    engine::expect_end(narrow(s.a));
+    return s.make();
+  }
   finish_process();
   return with_errno(sys::invoke(SYS_exit_group, s.a));
 }
@@ -221,6 +226,29 @@ long on_exit(const Call& s) {
 long on_unshare(const Call& s) {
   const uint64_t flags = before_unshare(static_cast<uint64_t>(s.a));
   return with_errno(sys::invoke(SYS_unshare, flags));
+}
+
+// The calling thread's ids and capabilities.
+long on_identity(const Call& s) {
+  if (s.number == SYS_prctl) before_prctl(narrow(s.a), s.b, s.c);
+  const long result = s.make();
+  if (result < 0) return result;
+  if (s.number == SYS_capset) {
+    follow_capset(pointer<void>(s.a), pointer<void>(s.b));
+  } else if (s.number != SYS_prctl || changes_identity(narrow(s.a))) {
+    follow_alone(s.number, s.a, s.b, s.c);
+  }
+  return result;
+}
+
+long on_sandbox(const Call& s) {
+  before_seccomp(static_cast<unsigned>(s.a), pointer<void>(s.c));
+  return s.make();
+}
+
+long on_setns(const Call& s) {
+  before_setns(s.fd(), narrow(s.b));
+  return s.make();
 }
 
 long on_execute(const Call& s) {
@@ -260,6 +288,13 @@ constexpr Route kRoutes[] = {
     {SYS_unshare, on_unshare},     {SYS_epoll_pwait, on_wait},
     {SYS_epoll_pwait2, on_wait},   {SYS_semop, on_wait},
     {SYS_semtimedop, on_wait},     {SYS_rt_sigtimedwait, on_wait},
+    {SYS_setuid, on_identity},     {SYS_setgid, on_identity},
+    {SYS_setreuid, on_identity},   {SYS_setregid, on_identity},
+    {SYS_setresuid, on_identity},  {SYS_setresgid, on_identity},
+    {SYS_setfsuid, on_identity},   {SYS_setfsgid, on_identity},
+    {SYS_setgroups, on_identity},  {SYS_capset, on_identity},
+    {SYS_prctl, on_identity},      {SYS_seccomp, on_sandbox},
+    {SYS_setns, on_setns},
 };
 
 // The flags of a clone3: the first word of its arguments, 64 bytes or more.
