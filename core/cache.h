@@ -73,6 +73,10 @@ void shut_down();
 void follow(const Order& order);
 // The program has no second thread, as far as /proc shows.
 [[nodiscard]] bool only_thread();
+// The program leases that file: it is dropped and not adopted again. Whether a
+// descriptor of ours was open on it; if that takes no longer than 50 ms, none is
+// any more.
+[[nodiscard]] bool shun(uint64_t device, uint64_t inode);
 // A thread is about to end by a system call, perhaps the last of the program.
 void expect_end(int status);
 // Waits (at most 100 ms) until no asynchronous read is in flight: completions

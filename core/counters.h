@@ -78,6 +78,7 @@ struct Counters {
   X(kHuge, "size: over 16 TiB")                                               \
   X(kExcluded, "excluded")                                                    \
   X(kOwnDirect, "opened O_DIRECT by the program")                             \
+  X(kOwnLease, "leased by the program")                                       \
   X(kReopen, "reopen: refused (/proc or permission)")                         \
   X(kChanged, "reopen: another file")                                         \
   X(kBudget, "budget")                                                        \

@@ -64,6 +64,13 @@ void follow(const Order& order) {
   if (!done) shut_down();
 }
 
+bool shun(uint64_t device, uint64_t inode) {
+  Engine* engine = current();
+  if (engine == nullptr) return false;
+  SignalGuard signals;
+  return engine->service.shun(device, inode);
+}
+
 void expect_end(int status) {
   Engine* engine = current();
   if (engine == nullptr) return;

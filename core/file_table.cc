@@ -260,6 +260,24 @@ bool FileTable::make_room() {
   return closed != 0;
 }
 
+bool FileTable::any_open(ListName list, uint64_t device,
+                         uint64_t inode) const {
+  for (uint32_t n = lists_[list].first; n != 0; n = at(n - 1).after) {
+    const File& file = at(n - 1);
+    if (file.direct_fd >= 0 && file.device == device && file.inode == inode) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool FileTable::holds(uint64_t device, uint64_t inode) const {
+  const File* file = find(device, inode);
+  return (file != nullptr && file->direct_fd >= 0) ||
+         any_open(kWatched, device, inode) ||
+         any_open(kCondemned, device, inode);
+}
+
 uint64_t FileTable::look_after(uint64_t now) {
   uint64_t next = 0;
   for (uint32_t n = lists_[kWatched].first; n != 0;) {

@@ -53,6 +53,8 @@ class FileTable {
   // number of each being wanted.
   bool bury_dormant();
   void close_descriptors(File& file);
+  // Whether a descriptor of ours is open on that file.
+  [[nodiscard]] bool holds(uint64_t device, uint64_t inode) const;
 
  private:
   // Files that need looking after, those that sleep, those that are broken and
@@ -63,6 +65,7 @@ class FileTable {
   enum ListName : uint8_t { kNone, kWatched, kAsleep, kCondemned, kLists };
 
   void enlist(File& file, ListName list);
+  bool any_open(ListName list, uint64_t device, uint64_t inode) const;
   uint64_t look_after(File& file, uint64_t now, uint64_t grace);
   uint64_t look_after_quiet(File& file, uint64_t now, uint64_t grace);
   void fall_asleep(File& file, const FileStamp& stamp);

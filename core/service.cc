@@ -192,6 +192,8 @@ void Service::answer(AdoptRequest& request) {
   request.file = nullptr;
   if (engine_->failed.load()) {
     request.reason = Reason::kRingLost;
+  } else if (is_shunned(request.device, request.inode)) {
+    request.reason = Reason::kOwnLease;
   } else {
     request.reason = open_file(request, &request.file);
   }

@@ -44,6 +44,10 @@ class Service {
   void released(File& file);  // its references fell to 0, or it is broken
   // Has all threads of ours obey; false when one could not.
   [[nodiscard]] bool follow(const Order& order);
+  // The program is to have that file for itself: dropped, and never adopted
+  // again. Waits 50 ms at most until no descriptor of ours is open on it;
+  // whether one was.
+  bool shun(uint64_t device, uint64_t inode);
   // A thread of the program is about to leave behind libc's back.
   void expect_end(int status);
   int tid() const { return tid_; }
@@ -69,11 +73,14 @@ class Service {
   void finish();
   // What others ask for beside adoptions, one at a time.
   struct Task {
-    const Order* order;
+    const Order* order;  // or, when null:
+    uint64_t device, inode;
   };
   bool perform(const Task& task);
   void do_task();
   [[nodiscard]] bool obey(const Order& order);
+  [[nodiscard]] bool is_shunned(uint64_t device, uint64_t inode) const;
+  bool shun_now(uint64_t device, uint64_t inode);
   [[nodiscard]] bool program_is_gone(uint64_t now);
   [[nodiscard]] int last_status(int first_status) const;
   void answer(AdoptRequest& request);
@@ -112,6 +119,12 @@ class Service {
   std::atomic<uint64_t> expected_end_{0};
   int last_seen_ = 0;    // the only one of the program's threads at a census
   int exit_status_ = 0;  // when it is gone
+  // Files that the program has leased. When there are more, none is adopted.
+  static constexpr unsigned kMostShunned = 64;
+  struct {
+    uint64_t device, inode;
+  } shunned_[kMostShunned] = {};
+  unsigned shunned_count_ = 0;
 };
 
 }  // namespace racache

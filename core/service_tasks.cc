@@ -43,12 +43,14 @@ bool Service::perform(const Task& task) {
 void Service::do_task() {
   const Task* task = task_.exchange(nullptr, std::memory_order_acquire);
   if (task == nullptr) return;
-  const bool done = obey(*task->order);
+  const bool done = task->order != nullptr
+                        ? obey(*task->order)
+                        : shun_now(task->device, task->inode);
   task_result_.store(done ? 2 : 1, std::memory_order_release);
   sys::futex_wake(&task_result_, 1);
 }
 
-bool Service::follow(const Order& order) { return perform({&order}); }
+bool Service::follow(const Order& order) { return perform({&order, 0, 0}); }
 
 // This thread starts the others, so nobody is left out. A break between the two
 // steps may have been told to nobody.
@@ -63,6 +65,38 @@ bool Service::obey(const Order& order) {
     done = false;
   }
   return done;
+}
+
+bool Service::shun(uint64_t device, uint64_t inode) {
+  constexpr int kTries = 50;
+  const timespec nap = sys::to_timespec(1'000'000);
+  int i = 0;
+  for (; i < kTries && !perform({nullptr, device, inode}); ++i) {
+    sys::invoke(SYS_nanosleep, &nap, 0L);
+  }
+  return i != 0;
+}
+
+// Whether there was nothing to do any more.
+bool Service::shun_now(uint64_t device, uint64_t inode) {
+  const bool held = table_.holds(device, inode);
+  if (!is_shunned(device, inode) && shunned_count_ <= kMostShunned) {
+    if (shunned_count_ < kMostShunned) {
+      shunned_[shunned_count_] = {device, inode};
+    }
+    ++shunned_count_;
+  }
+  if (File* file = table_.find(device, inode)) give_up(*file);
+  next_look_ns_ = table_.look_after(sys::monotonic_ns());
+  return !held;
+}
+
+bool Service::is_shunned(uint64_t device, uint64_t inode) const {
+  if (shunned_count_ > kMostShunned) return true;
+  for (unsigned i = 0; i < shunned_count_; ++i) {
+    if (shunned_[i].device == device && shunned_[i].inode == inode) return true;
+  }
+  return false;
 }
 
 // ---- The end ----

@@ -14,6 +14,7 @@
 #include "preload/adoption.h"
 #include "preload/fd_table.h"
 #include "preload/open_file.h"
+#include "preload/own_lease.h"
 #include "preload/process.h"
 #include "preload/real.h"
 
@@ -109,9 +110,6 @@ void before_command(int fd, int command, long argument) {
     case F_SETFL:
       if ((argument & O_DIRECT) != 0) give_to_kernel(fd);
       break;
-    case F_SETLEASE:
-      give_to_kernel(fd);
-      break;
     default:
       break;
   }
@@ -173,6 +171,10 @@ int fcntl(int fd, int command, ...) {
   const long argument = va_arg(rest, long);
   va_end(rest);
   if (is_ring(fd)) return closed_number();
+  if (command == F_SETLEASE) {
+    return own_lease::set(
+        fd, argument, [&] { return real::fcntl(fd, F_SETLEASE, argument); });
+  }
   if (RACACHE_UNLIKELY(tracked(fd))) before_command(fd, command, argument);
   const int result = real::fcntl(fd, command, argument);
   return duplicates(command) ? duplicated(fd, result) : result;

@@ -24,6 +24,7 @@
 #include "preload/fd_table.h"
 #include "preload/identity.h"
 #include "preload/open.h"
+#include "preload/own_lease.h"
 #include "preload/process.h"
 #include "preload/real.h"
 #include "preload/sandbox.h"
@@ -187,6 +188,9 @@ long on_fcntl(const Call& s) {
   const int command = narrow(s.b);
   if (command == F_DUPFD || command == F_DUPFD_CLOEXEC) return on_duplicate(s);
   if (is_ring(s.fd())) return closed_number();
+  if (command == F_SETLEASE) {
+    return own_lease::set(s.fd(), s.c, [&] { return narrow(s.make()); });
+  }
   if (tracked(s.fd())) before_command(s.fd(), command);
   return s.make();
 }
