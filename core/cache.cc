@@ -5,6 +5,7 @@
 
 #include "core/copy.h"
 #include "core/engine.h"
+#include "core/prev_pos.h"
 #include "core/verify.h"
 
 namespace racache::cache {
@@ -108,16 +109,6 @@ RACACHE_HOT Progress copy_present(File& file, uint64_t& offset, size_t& left,
   return {Stop::kEnd, kNoFolio};
 }
 
-void set_position(OpenStream& stream, uint64_t offset) {
-  __atomic_store_n(&stream.stream.prev_pos, static_cast<int64_t>(offset),
-                   __ATOMIC_RELAXED);
-}
-
-void count_file(File& file, bool hit) {
-  file.reads.fetch_add(1, std::memory_order_relaxed);
-  if (hit) file.hits.fetch_add(1, std::memory_order_relaxed);
-}
-
 // One slow read under way.
 struct SlowRead {
   File& file;
@@ -189,16 +180,18 @@ bool resolve(SlowRead& read, const Progress& progress, Counters& counters) {
   return ++read.stuck < kPatience;
 }
 
-void count_read(Counters& counters, File& file, size_t bytes, bool hit) {
+void count_read(ThreadSlot& slot, File& file, size_t bytes, bool hit) {
+  Counters& counters = slot.counters;
   ++counters.read_calls;
   counters.read_bytes += bytes;
   if (hit) {
     ++counters.hits;
     counters.hit_bytes += bytes;
+    recent::count_hit(slot.recent, file);
   } else {
     ++counters.misses;
+    file.waits.fetch_add(1, std::memory_order_relaxed);
   }
-  count_file(file, hit);
 }
 
 }  // namespace
@@ -217,8 +210,8 @@ ReadResult read_hit(File& file, OpenStream& stream, const iovec* iov,
   const Progress progress =
       copy_present(file, offset, left, to, slot->counters);
   if (progress.stop != Stop::kEnd) return {total - left, false};
-  if (total != 0) set_position(stream, offset);
-  count_read(slot->counters, file, total, true);
+  if (total != 0) prev_pos::note(*slot, stream, offset);
+  count_read(*slot, file, total, true);
   ++slot->counters.syscalls_avoided;
   return {total, true};
 }
@@ -232,6 +225,7 @@ ReadResult read(File& file, OpenStream& stream, const iovec* iov, int iov_count,
   SlowRead read{file, stream, offset + skip, total - skip, offset + wanted, fd,
                 0,    0,      false};
   Destination to(iov, iov_count, skip);
+  prev_pos::take_over(*slot, stream);
   bool complete = true;
   for (;;) {
     const uint64_t before = read.offset;
@@ -248,8 +242,8 @@ ReadResult read(File& file, OpenStream& stream, const iovec* iov, int iov_count,
       break;
     }
   }
-  if (total != read.left) set_position(stream, read.offset);
-  count_read(slot->counters, file, total - read.left, !read.waited);
+  if (total != read.left) prev_pos::set(stream, read.offset);
+  count_read(*slot, file, total - read.left, !read.waited);
   const ReadResult result{total - read.left, complete};
   if (file.engine->config.verify != 0) {
     return verify::check(file, iov, iov_count, offset, fd, result);

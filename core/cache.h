@@ -7,6 +7,8 @@
 
 #include <sys/uio.h>
 
+#include <atomic>
+
 #include "core/counters.h"
 #include "core/lock.h"
 #include "core/order.h"
@@ -15,14 +17,18 @@
 namespace racache {
 
 struct Config;
+struct ThreadSlot;
 class File;  // a cached file: one inode under one read lease
 
 // The readahead state of one open file description.
 struct OpenStream {
-  Lock lock;                 // guards the rest but for prev_pos
-  readahead::Stream stream;  // prev_pos: relaxed atomic accesses by readers
+  // Whose hits keep prev_pos; see core/recent.h. Every hit looks, so it lies
+  // apart from what they write. Relaxed, and only ever compared.
+  std::atomic<const ThreadSlot*> reader;
+  Lock lock;          // guards the rest but for prev_pos
+  uint32_t in_order;  // small misses in a row, each behind the last
+  alignas(64) readahead::Stream stream;  // prev_pos: relaxed atomic accesses
   Pipeline pipeline;
-  uint32_t in_order;         // small misses in a row, each behind the last
 };
 
 namespace engine {
@@ -99,14 +105,27 @@ namespace cache {
 
 // Constant while readable(file).
 [[nodiscard]] uint64_t size(const File& file);
-// The lease is held: the cache speaks for this file. Once false, for ever false.
+// The lease is held: the cache speaks for this file. Once false, for ever
+// false.
 [[nodiscard]] bool readable(const File& file);
 
 struct ReadResult {
   size_t done;    // bytes copied, from the front
   bool complete;  // false: the rest of the request is not served yet
 };
-// Both copy [offset, offset + total of iov) clipped to the file's size.
+// The plainest and most frequent of reads, one buffer out of one folio: the
+// bytes copied, or 0 when it is anything else, with nothing done. Inside an
+// epoch section of `slot`, the caller's.
+RACACHE_HOT size_t hit(File& file, OpenStream& stream, ThreadSlot& slot,
+                       void* to, size_t bytes, uint64_t offset);
+// The same at `position`, which is moved on before the copy, so that readers at
+// one position get disjoint parts. Negative: it is not a position.
+RACACHE_HOT size_t hit_next(File& file, OpenStream& stream, ThreadSlot& slot,
+                            void* to, size_t bytes,
+                            std::atomic<int64_t>& position);
+
+// Both of these copy [offset, offset + total of iov) clipped to the file's
+// size.
 //
 // The fast half: never waits, takes no lock, makes no system call. Call it
 // inside an epoch section, which is what keeps `file` alive. Where it meets

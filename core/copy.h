@@ -22,4 +22,7 @@ extern "C" size_t racache_copy(void* to, const void* from, size_t n);
 // where the thread is to go on, and the answer is true.
 [[nodiscard]] bool resume_copy(uintptr_t* instruction);
 
+// Chooses the copy that suits this CPU; until then one that suits all is used.
+void choose_copy();
+
 }  // namespace racache

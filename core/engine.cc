@@ -7,6 +7,7 @@
 
 #include "core/backend_threads.h"
 #include "core/backend_uring.h"
+#include "core/copy.h"
 #include "core/eligible.h"
 #include "core/log.h"
 #include "core/mapping.h"
@@ -106,6 +107,7 @@ bool make_backend(Engine& engine) {
 
 bool make_parts(Engine& engine) {
   if (!epoch::init() || epoch::self() == nullptr) return false;
+  choose_copy();
   if (!make_arena(engine)) return false;
   const uint64_t limit = engine.arena.limit();
   // A folio array of 16 bytes a page is 0.39 %; with this it stays below 1 %.

@@ -1,12 +1,24 @@
 // SPDX-License-Identifier: MIT
 // The engine's part of the statistics: what it knows when it is asked.
-#include <cstring>
 #include <fcntl.h>
+#include <cstring>
 
 #include "core/engine.h"
 
 namespace racache::engine {
 namespace {
+
+// A plain hit is all of these at once, so the hot path counts it only once.
+void add_plain_hits(const Recent& recent, Counters& sum) {
+  const uint64_t hits = recent.hits;
+  sum.read_calls += hits;
+  sum.hits += hits;
+  sum.lookups += hits;
+  sum.syscalls_avoided += hits;
+  const uint64_t bytes = recent.hit_bytes;
+  sum.read_bytes += bytes;
+  sum.hit_bytes += bytes;
+}
 
 void add_slot(ThreadSlot& slot, void* argument) {
   Counters& sum = *static_cast<Counters*>(argument);
@@ -16,6 +28,7 @@ void add_slot(ThreadSlot& slot, void* argument) {
   for (unsigned o = 0; o < kOrders; ++o) {
     sum.inserted_by_order[o] += slot.counters.inserted_by_order[o];
   }
+  add_plain_hits(slot.recent, sum);
 }
 
 // Keeps the kTopFiles files with the most reads, unsorted.
@@ -35,8 +48,8 @@ void offer(TopFile* top, unsigned* count, const TopFile& file) {
 TopFile describe(const File& file) {
   TopFile t{};
   std::memcpy(t.path, file.path, sizeof file.path);
-  t.reads = file.reads.load(std::memory_order_relaxed);
   t.hits = file.hits.load(std::memory_order_relaxed);
+  t.reads = t.hits + file.waits.load(std::memory_order_relaxed);
   t.device_bytes = file.device_bytes.load(std::memory_order_relaxed);
   return t;
 }
@@ -60,6 +73,7 @@ void collect_buried(Engine& engine, Snapshot& s) {
 }
 
 void collect_top(Engine& engine, Snapshot& s) {
+  recent::settle(nullptr);
   collect_buried(engine, s);
   const uint32_t used = engine.files_used.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < used; ++i) {
@@ -74,8 +88,7 @@ void collect_top(Engine& engine, Snapshot& s) {
 void collect_folios(const Engine& engine, Snapshot& s) {
   const Arena& arena = engine.arena;
   for (FolioId id = arena.next_in_use(1); id != kNoFolio;) {
-    const uint32_t word =
-        arena.folio(id).word.load(std::memory_order_relaxed);
+    const uint32_t word = arena.folio(id).word.load(std::memory_order_relaxed);
     const unsigned order = Folio::order_of(word);
     if ((word & Folio::kDead) == 0 && order < kOrders) {
       ++s.live_folios;
@@ -90,8 +103,7 @@ void collect_memory(const Engine& engine, Snapshot& s) {
   for (unsigned o = 0; o < kOrders; ++o) {
     s.memory_used += s.live_by_order[o] * (kPageSize << o);
   }
-  s.memory_metadata =
-      engine.metadata.used() + engine.arena.metadata_bytes();
+  s.memory_metadata = engine.metadata.used() + engine.arena.metadata_bytes();
   s.memory_huge = engine.arena.huge_bytes();
 }
 
@@ -125,8 +137,7 @@ void fill_snapshot(Engine& engine, Snapshot& s) {
   s.io = engine.backend->name;
   s.io_why = engine.io_why;
   s.pid = engine.pid;
-  s.seconds =
-      static_cast<double>(sys::monotonic_ns() - engine.start_ns) / 1e9;
+  s.seconds = static_cast<double>(sys::monotonic_ns() - engine.start_ns) / 1e9;
   program_name(s.program);
 }
 

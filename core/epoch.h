@@ -28,12 +28,14 @@
 
 #include "core/base.h"
 #include "core/counters.h"
+#include "core/recent.h"
 
 namespace racache {
 
 struct alignas(64) ThreadSlot {
   std::atomic<uint64_t> epoch;  // 0 outside a section
   std::atomic<uint64_t> owner;  // thread id (0 free); top half: times claimed
+  Recent recent;                // a plain hit writes to this cache line only
   Counters counters;            // written by the owner only
 };
 
@@ -108,6 +110,10 @@ void full_fence();
   }
   return detail::claim();
 }
+
+// The number of the process that the slot was claimed in, which self() has just
+// found to be this one.
+[[nodiscard]] inline uint32_t process_of_slot() { return detail::ref.process; }
 
 // Outermost-only semantics: returns whether this call opened the section.
 // Acquire on the global epoch: a section that begins after a retire() sees

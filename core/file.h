@@ -75,8 +75,8 @@ class File {
   std::atomic<bool> reported;
   File* next_reported;
 
-  // Statistics, added to in batches by readers.
-  std::atomic<uint64_t> reads, hits, device_bytes;
+  // Statistics; readers tell of hits in batches (core/recent.h).
+  std::atomic<uint64_t> hits, waits, device_bytes;
   char path[200];                    // its end, when it is longer
 };
 

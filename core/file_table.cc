@@ -153,6 +153,7 @@ bool FileTable::bury(File& file) {
     file.index.destroy();
     file.state.store(File::State::kFree, std::memory_order_release);
   }
+  recent::settle(&file);  // no reader is left, but what they noted
   engine::remember_statistics(*engine_, file);
   enlist(file, kNone);
   free(file);

@@ -251,7 +251,7 @@ Reason Service::lease_file(AdoptRequest& request, int fd, File** out) {
   if (fresh) {
     file->device = request.device;
     file->inode = request.inode;
-    file->reads.store(0, std::memory_order_relaxed);
+    file->waits.store(0, std::memory_order_relaxed);
     file->hits.store(0, std::memory_order_relaxed);
     file->device_bytes.store(0, std::memory_order_relaxed);
     if (!file->index.init(file->pages, engine_->metadata) &&

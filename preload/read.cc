@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sys/uio.h>
 
+#include "preload/hit.h"
 #include "preload/real.h"
 #include "preload/serve.h"
 
@@ -18,8 +19,11 @@ using serve::KernelUse;
 using serve::kPass;
 
 ssize_t read(int fd, void* buffer, size_t count) {
-  if (RACACHE_LIKELY(!may_serve(fd))) return real::read(fd, buffer, count);
+  if (RACACHE_LIKELY(!tracked(fd))) return real::read(fd, buffer, count);
   pthread_testcancel();
+  const size_t hit = hit_next(fd, buffer, count);
+  if (RACACHE_LIKELY(hit != 0)) return static_cast<ssize_t>(hit);
+  if (!may_serve(fd)) return real::read(fd, buffer, count);
   KernelUse use;
   iovec storage;
   const long got =
@@ -28,9 +32,12 @@ ssize_t read(int fd, void* buffer, size_t count) {
 }
 
 ssize_t pread(int fd, void* buffer, size_t count, off_t offset) {
-  if (RACACHE_LIKELY(!may_serve(fd)))
+  if (RACACHE_LIKELY(!tracked(fd)))
     return real::pread(fd, buffer, count, offset);
   pthread_testcancel();
+  const size_t hit = hit_at(fd, buffer, count, offset);
+  if (RACACHE_LIKELY(hit != 0)) return static_cast<ssize_t>(hit);
+  if (!may_serve(fd)) return real::pread(fd, buffer, count, offset);
   iovec storage;
   const long got =
       serve::read_at(fd, serve::one_buffer(buffer, count, storage), offset);

@@ -11,22 +11,19 @@
 #include "core/engine.h"
 #include "core/epoch.h"
 #include "preload/adoption.h"
+#include "preload/hit.h"
 
 namespace racache::preload::serve {
 namespace {
 
 using position::Claim;
 
-// Above this lies nothing that a program can own, and the first page is not
-// mapped. What else is not writable memory shows when it is written.
-#if defined(__x86_64__)
-constexpr uint64_t kUserEnd = uint64_t{1} << 47;
-#else
-constexpr uint64_t kUserEnd = uint64_t{1} << 48;
-#endif
+// Beyond these bounds there is no memory of the program's; what else is not
+// writable shows when it is written.
 inline bool plausible(const void* at, size_t count) {
   const uint64_t from = reinterpret_cast<uint64_t>(at);
-  return from >= kPageSize && from < kUserEnd && count < kUserEnd - from;
+  return from >= kPageSize && from < plain::kUserEnd &&
+         count < plain::kUserEnd - from;
 }
 
 // A cached description as seen inside a section, which keeps all of it.

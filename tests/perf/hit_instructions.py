@@ -18,9 +18,9 @@ import sys
 
 # What, call, bytes, most instructions.
 CASES = [
-    ("4 KiB pread", "pread", 4096, 450),
-    ("4 KiB read", "read", 4096, 550),
-    ("512 B pread", "pread", 512, 450),
+    ("4 KiB pread", "pread", 4096, 190),
+    ("4 KiB read", "read", 4096, 200),
+    ("512 B pread", "pread", 512, 190),
 ]
 HITS = 4096
 COPY = "racache_copy"

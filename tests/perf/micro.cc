@@ -18,6 +18,7 @@
 #include "core/engine.h"
 #include "preload/faults.h"
 #include "preload/fd_table.h"
+#include "preload/hit.h"
 #include "preload/init.h"
 #include "preload/serve.h"
 
@@ -92,6 +93,9 @@ struct Cached {
   }
   ~Cached() { preload::fd_closing(file.fd); }
   long pread_at(size_t size, size_t at) {
+    const size_t plain =
+        preload::hit_at(file.fd, buffer.data(), size, static_cast<off_t>(at));
+    if (plain != 0) return static_cast<long>(plain);
     iovec storage;
     return serve::read_at(file.fd,
                           serve::one_buffer(buffer.data(), size, storage),

@@ -12,6 +12,7 @@
 
 #include "preload/adoption.h"
 #include "preload/fd_table.h"
+#include "preload/hit.h"
 #include "preload/serve.h"
 #include "unit/fake_engine.h"
 
@@ -68,6 +69,8 @@ inline long as_libc(long answer) {
   return -1;
 }
 inline ssize_t do_read(int fd, void* buffer, size_t count) {
+  const size_t hit = tracked(fd) ? hit_next(fd, buffer, count) : 0;
+  if (hit != 0) return static_cast<ssize_t>(hit);
   if (!may_serve(fd)) return ::read(fd, buffer, count);
   serve::KernelUse use;
   iovec storage;
@@ -82,6 +85,8 @@ inline ssize_t do_readv(int fd, const iovec* iov, int count) {
   return got != serve::kPass ? as_libc(got) : ::readv(fd, iov, count);
 }
 inline ssize_t do_pread(int fd, void* buffer, size_t count, off_t offset) {
+  const size_t hit = tracked(fd) ? hit_at(fd, buffer, count, offset) : 0;
+  if (hit != 0) return static_cast<ssize_t>(hit);
   if (!may_serve(fd)) return pread_raw(fd, buffer, count, offset);
   iovec storage;
   const long got =
