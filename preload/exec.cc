@@ -9,6 +9,7 @@
 #include <cstdarg>
 
 #include "core/cache.h"
+#include "preload/faults.h"
 #include "preload/fd_table.h"
 #include "preload/real.h"
 
@@ -53,32 +54,38 @@ void collect_arguments(const char* first, va_list& list, char** argv,
 namespace hook {
 
 int execve(const char* path, char* const* argv, char* const* envp) {
+  const faults::Inherited inherited;
   before_exec();
   return real::execve(path, argv, envp);
 }
 
 int execv(const char* path, char* const* argv) {
+  const faults::Inherited inherited;
   before_exec();
   return real::execv(path, argv);
 }
 
 int execvp(const char* file, char* const* argv) {
+  const faults::Inherited inherited;
   before_exec();
   return real::execvp(file, argv);
 }
 
 int execvpe(const char* file, char* const* argv, char* const* envp) {
+  const faults::Inherited inherited;
   before_exec();
   return real::execvpe(file, argv, envp);
 }
 
 int fexecve(int fd, char* const* argv, char* const* envp) {
+  const faults::Inherited inherited;
   before_exec();
   return real::fexecve(fd, argv, envp);
 }
 
 int execveat(int dir, const char* path, char* const* argv, char* const* envp,
              int flags) {
+  const faults::Inherited inherited;
   before_exec();
   return real::execveat(dir, path, argv, envp, flags);
 }
@@ -86,6 +93,7 @@ int execveat(int dir, const char* path, char* const* argv, char* const* envp,
 int execl(const char* path, const char* argument, ...) {
   RACACHE_COLLECT(argument);
   va_end(rest);
+  const faults::Inherited inherited;
   before_exec();
   return real::execv(path, argv);
 }
@@ -93,6 +101,7 @@ int execl(const char* path, const char* argument, ...) {
 int execlp(const char* file, const char* argument, ...) {
   RACACHE_COLLECT(argument);
   va_end(rest);
+  const faults::Inherited inherited;
   before_exec();
   return real::execvp(file, argv);
 }
@@ -102,6 +111,7 @@ int execle(const char* path, const char* argument, ...) {
   RACACHE_COLLECT(argument);
   char* const* envp = va_arg(rest, char**);
   va_end(rest);
+  const faults::Inherited inherited;
   before_exec();
   return real::execve(path, argv, envp);
 }

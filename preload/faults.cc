@@ -138,6 +138,23 @@ void arm() {
   g_armed.store(true, std::memory_order_release);
 }
 
+// In a vfork child too, which has actions of its own: they are still ours.
+bool Inherited::let_ignore(bool in_kernel) {
+  if (RACACHE_LIKELY(!g_armed.load(std::memory_order_acquire))) return false;
+  bool changed = false;
+  for (int signal : kSignals) {
+    const struct sigaction theirs = action_of(signal).get();
+    if (theirs.sa_handler != SIG_IGN) continue;
+    changed = true;
+    if (in_kernel) {
+      real::sigaction(signal, &theirs, nullptr);
+    } else {
+      install(signal, theirs);
+    }
+  }
+  return changed;
+}
+
 void forget_threads() { new (&g_lock) Lock(); }
 
 // A vfork child has its own table of actions, but our memory: hands off.

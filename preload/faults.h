@@ -13,6 +13,23 @@ namespace racache::preload::faults {
 
 // Takes the signals over; once a process, at its first adoption. Cheap later.
 void arm();
+// A program started meanwhile inherits that a signal is ignored, as it does
+// without us; a handler, as ours is one, it would not. Cheap where the program
+// ignores neither.
+class Inherited {
+ public:
+  Inherited() : changed_(let_ignore(true)) {}
+  ~Inherited() {
+    if (changed_) let_ignore(false);
+  }
+  Inherited(const Inherited&) = delete;
+  Inherited& operator=(const Inherited&) = delete;
+
+ private:
+  static bool let_ignore(bool in_kernel);
+  bool changed_;
+};
+
 // In a forked child: whoever held the lock stayed behind.
 void forget_threads();
 

@@ -169,18 +169,21 @@ int setns(int fd, int type) {
 int posix_spawn(pid_t* pid, const char* path, const void* actions,
                 const void* attributes, char* const* argv, char* const* envp) {
   share_positions(shared_by(actions));
+  const faults::Inherited inherited;
   return real::posix_spawn(pid, path, actions, attributes, argv, envp);
 }
 
 int posix_spawnp(pid_t* pid, const char* file, const void* actions,
                  const void* attributes, char* const* argv, char* const* envp) {
   share_positions(shared_by(actions));
+  const faults::Inherited inherited;
   return real::posix_spawnp(pid, file, actions, attributes, argv, envp);
 }
 
 // system(NULL) only asks whether there is a shell.
 int system(const char* command) {
   if (command != nullptr) share_positions(Share::kInheritable);
+  const faults::Inherited inherited;
   return real::system(command);
 }
 
@@ -188,6 +191,7 @@ int system(const char* command) {
 // hook: that number was never ours.
 FILE* popen(const char* command, const char* mode) {
   share_positions(Share::kInheritable);
+  const faults::Inherited inherited;
   FILE* stream = real::popen(command, mode);
   if (stream != nullptr) fd_closing(fileno(stream));
   return stream;

@@ -21,6 +21,7 @@
 
 #include "core/cache.h"
 #include "preload/exit.h"
+#include "preload/faults.h"
 #include "preload/fd_table.h"
 #include "preload/identity.h"
 #include "preload/open.h"
@@ -257,6 +258,7 @@ long on_setns(const Call& s) {
 
 long on_execute(const Call& s) {
   share_positions(Share::kInheritable);
+  const faults::Inherited inherited;
   return s.make();
 }
 
