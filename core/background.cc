@@ -26,8 +26,21 @@ void Background::start(Engine& engine) {
   prepare(engine);
   // asleep_ stays 0 without a thread, so that nobody nudges it.
   tid_ = start_thread("racache-back", main, this);
-  if (tid_ < 0) {
-    hint_count_.store(kMaxHints, std::memory_order_relaxed);
+  if (tid_ < 0) refuse();
+}
+
+// Nobody is going to go on with hints, nor with those that came before now.
+void Background::refuse() {
+  hint_count_.store(kMaxHints, std::memory_order_relaxed);
+  LockGuard guard(lock_);
+  stop_.store(true, std::memory_order_relaxed);
+  for (PendingHint& hint : hints_) {
+    File* file = hint.file;
+    hint.file = nullptr;
+    if (file == nullptr) continue;
+    if (file->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      engine_->service.released(*file);
+    }
   }
 }
 
@@ -76,9 +89,9 @@ void Background::stop() {
 
 bool Background::add_hint(File& file, PageIndex next, PageIndex end) {
   if (hint_count_.load(std::memory_order_relaxed) >= kMaxHints) return false;
-  if (stop_.load(std::memory_order_relaxed)) return false;
   {
     LockGuard guard(lock_);
+    if (stop_.load(std::memory_order_relaxed)) return false;
     PendingHint* free = nullptr;
     for (PendingHint& hint : hints_) {
       if (hint.file == nullptr) free = &hint;

@@ -56,6 +56,7 @@ class Background {
   void run();
   void rouse();
   [[nodiscard]] bool wanted() const;
+  void refuse();
   bool go_on(PendingHint& hint);
 
   Engine* engine_ = nullptr;

@@ -293,9 +293,12 @@ void distrust(File& file) {
   }
 }
 
-void in_private_table(Engine& engine) {
+void start_helpers(Engine& engine) {
   engine.background.start(engine);
   engine.live.start(engine);
+}
+
+void in_private_table(Engine& engine) {
   if (!engine.with_threads) return;
   threads_start_workers(*engine.backend);
 }
@@ -309,6 +312,7 @@ void move_ring_fd() {
   Engine* engine = current();
   if (engine == nullptr) return;
   SignalGuard signals;
+  engine->service.wait_until_complete();
   if (!engine->backend->move_ring_fd(*engine->backend)) {
     fail(*engine, Reason::kRingLost);
   }
@@ -319,6 +323,7 @@ void write_statistics() {
   Engine* engine = current();
   if (engine == nullptr || r->written.exchange(true)) return;
   SignalGuard signals;
+  if (engine->config.live) engine->service.wait_until_complete();
   engine->live.remove();
   // 4 KiB of paths and more: too much for a small stack.
   Snapshot* snapshot =

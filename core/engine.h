@@ -63,6 +63,8 @@ void distrust(File& file);
 // Called by the service thread once it has its private table: other threads
 // that are to share it start now.
 void in_private_table(Engine& engine);
+// Called by it a little later: those that nobody waits for.
+void start_helpers(Engine& engine);
 // From now on this process has no engine, and gets no other: the one that it
 // had, or null.
 [[nodiscard]] Engine* detach();

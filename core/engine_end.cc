@@ -32,6 +32,7 @@ void shut_down() {
   SignalGuard signals;
   Engine* engine = detach();
   if (engine == nullptr) return;
+  engine->service.wait_until_complete();
   engine->live.stop();
   engine->background.stop();
   engine->service.stop();
@@ -78,7 +79,14 @@ void expect_end(int status) {
   engine->service.expect_end(status);
 }
 
-bool only_thread() { return census::program_threads(current()).count != 2; }
+bool only_thread() {
+  Engine* engine = current();
+  if (engine != nullptr) {
+    SignalGuard signals;
+    engine->service.wait_until_complete();
+  }
+  return census::program_threads(engine).count != 2;
+}
 
 bool is_ours(const Engine& engine, int tid) {
   return tid == engine.service.tid() || tid == engine.background.tid() ||

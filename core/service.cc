@@ -37,22 +37,26 @@ int Service::start(Engine& engine) {
   if (!table_.init(engine)) return -ENOMEM;
   const int tid = start_thread("racache", main, this);
   if (tid < 0) return tid;
-  while (started_.load(std::memory_order_acquire) == 0) {
-    sys::futex_wait(&started_, 0);
-  }
+  tid_.store(tid, std::memory_order_relaxed);  // as it does itself
   return 0;
+}
+
+void Service::wait_until_complete() {
+  const timespec limit = sys::to_timespec(1'000'000);
+  while (complete_.load(std::memory_order_acquire) == 0) {
+    wake();
+    sys::futex_wait(&complete_, 0, &limit);
+  }
 }
 
 void Service::main(void* argument) { static_cast<Service*>(argument)->run(); }
 
 void Service::run() {
-  tid_ = sys::gettid();
+  tid_.store(sys::gettid(), std::memory_order_relaxed);
   Backend& backend = *engine_->backend;
   unshare_descriptors(backend.ring_fd(backend));
   next_census_ns_ = sys::monotonic_ns() + kSecondNs;
   engine::in_private_table(*engine_);
-  started_.store(1, std::memory_order_release);
-  sys::futex_wake(&started_, sys::kWakeAll);
   while (!stop_.load(std::memory_order_acquire)) {
     wait_for_work();
     do_task();
@@ -67,12 +71,21 @@ void Service::run() {
     engine_->evictor.sweep(*engine_);
     rounds_.fetch_add(1, std::memory_order_release);
     sys::futex_wake(&rounds_, sys::kWakeAll);
+    become_complete();
     if (program_is_gone(now)) {
       engine::end_with_program(*engine_);
       sys::invoke(SYS_exit, exit_status_);
     }
   }
   finish();
+}
+
+// Once, when who started us has been answered.
+void Service::become_complete() {
+  if (complete_.load(std::memory_order_relaxed) != 0) return;
+  engine::start_helpers(*engine_);
+  complete_.store(1, std::memory_order_release);
+  sys::futex_wake(&complete_, sys::kWakeAll);
 }
 
 // One wake-up is queued at a time, so that breaks never stand behind many. A
@@ -82,7 +95,7 @@ void Service::wake() {
   if (!ended_.load(std::memory_order_seq_cst) &&
       !woken_.exchange(true, std::memory_order_acq_rel)) {
     const long sent =
-        sys::invoke(SYS_tgkill, engine_->pid, tid_, lease::kSignal);
+        sys::invoke(SYS_tgkill, engine_->pid, tid(), lease::kSignal);
     if (sent == -EAGAIN) {
       by_clock_.store(true, std::memory_order_release);
       woken_.store(false, std::memory_order_release);
@@ -220,7 +233,7 @@ Reason Service::try_file(AdoptRequest& request, File** out) {
   const lease::Opened opened = lease::reopen_direct(
       request.tid, request.fd, request.device, request.inode);
   if (opened.fd < 0) return opened.reason;
-  Reason reason = lease::take(opened.fd, tid_);
+  Reason reason = lease::take(opened.fd, tid());
   const bool trusted =
       reason != Reason::kNone && request.trust && reason != Reason::kBudget;
   if (trusted) reason = Reason::kNone;

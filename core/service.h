@@ -36,8 +36,12 @@ struct AdoptRequest {
 
 class Service {
  public:
-  // Starts the thread and waits until it has its private table. 0 or -errno.
+  // Starts the thread, which answers when it has its private table: a program
+  // whose first read is waiting does not wait for that as well. 0 or -errno.
   [[nodiscard]] int start(Engine& engine);
+  // Returns when the thread has numbers of its own and has started the others:
+  // before the ring moves, and before anyone ends or counts threads.
+  void wait_until_complete();
 
   // All of these are called with signals blocked, no lock held.
   void adopt(AdoptRequest& request);  // waits for the answer
@@ -50,7 +54,7 @@ class Service {
   bool shun(uint64_t device, uint64_t inode);
   // A thread of the program is about to leave behind libc's back.
   void expect_end(int status);
-  int tid() const { return tid_; }
+  int tid() const { return tid_.load(std::memory_order_relaxed); }
   // Waits until the thread has gone round once; false at the timeout.
   bool settle(uint64_t timeout_ns);
   void give_up_all();  // every lease: the engine failed, or the process ends
@@ -61,6 +65,7 @@ class Service {
  private:
   static void main(void* argument);
   void run();
+  void become_complete();
   void wake();
   void wait_for_work();
   [[nodiscard]] uint64_t time_to_wait() const;
@@ -110,9 +115,9 @@ class Service {
   std::atomic<const Task*> task_{nullptr};  // release, acquire
   std::atomic<uint32_t> task_result_{0};    // futex: 0 not yet, 1 no, 2 yes
   std::atomic<uint32_t> rounds_{0};         // futex: rounds completed
-  std::atomic<uint32_t> started_{0};        // futex
-  int tid_ = 0;
-  uint64_t next_look_ns_ = 0;  // 0: no file needs looking after
+  std::atomic<uint32_t> complete_{0};       // futex
+  std::atomic<int> tid_{0};                 // set before anyone else asks
+  uint64_t next_look_ns_ = 0;               // 0: no file needs looking after
   uint64_t next_census_ns_ = 0;
   std::atomic<bool> census_soon_{false};
   // Of the thread whose end was expected last, above its exit status.

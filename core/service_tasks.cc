@@ -57,7 +57,7 @@ bool Service::follow(const Order& order) { return perform({&order, 0, 0}); }
 bool Service::obey(const Order& order) {
   bool done = order.obey();
   table_.for_each_leased(
-      [this](File& file) { lease::renew_owner(file.direct_fd, tid_); });
+      [this](File& file) { lease::renew_owner(file.direct_fd, tid()); });
   scan_leases();
   if (!engine_->background.follow(order)) done = false;
   if (!engine_->live.follow(order)) done = false;
@@ -115,7 +115,7 @@ void Service::stop() {
   while (!ended_.load(std::memory_order_seq_cst)) {
     sys::invoke(SYS_nanosleep, &nap, 0L);
   }
-  while (sys::invoke(SYS_tgkill, engine_->pid, tid_, 0) == 0) {
+  while (sys::invoke(SYS_tgkill, engine_->pid, tid(), 0) == 0) {
     sys::invoke(SYS_sched_yield);
   }
 }
