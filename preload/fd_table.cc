@@ -45,18 +45,18 @@ constinit std::atomic<bool> strangers{false};
 constinit std::atomic<uint32_t> maker{0};    // process number; 0: nobody
 constinit std::atomic<bool> refused{false};  // no memory: for good
 
-// A process that bounds its address space has other plans for it: we take a
-// sixty-fourth at most.
+// A process that bounds its address space, or its data, has other plans for it:
+// we take a sixty-fourth at most.
 uint32_t most_slots() {
   constexpr uint64_t kPerSlot = sizeof(OpenFile) + sizeof(uint64_t);
-  rlimit limit_of_space{RLIM_INFINITY, RLIM_INFINITY};
-  sys::invoke(SYS_prlimit64, 0, RLIMIT_AS, 0L, &limit_of_space);
-  if (limit_of_space.rlim_cur == RLIM_INFINITY) return kMostSlots;
-  uint32_t count = kMostSlots;
-  while (count > kFewestSlots &&
-         count * kPerSlot > limit_of_space.rlim_cur / 64) {
-    count /= 2;
+  uint64_t space = RLIM_INFINITY;
+  for (int resource : {RLIMIT_AS, RLIMIT_DATA}) {
+    rlimit limited{RLIM_INFINITY, RLIM_INFINITY};
+    sys::invoke(SYS_prlimit64, 0, resource, 0L, &limited);
+    if (limited.rlim_cur < space) space = limited.rlim_cur;
   }
+  uint32_t count = kMostSlots;
+  while (count > kFewestSlots && count * kPerSlot > space / 64) count /= 2;
   return count;
 }
 

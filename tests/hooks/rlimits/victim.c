@@ -17,6 +17,7 @@ static const struct Limit kLimits[] = {
     {"nofile-few", RLIMIT_NOFILE, 5}, {"as", RLIMIT_AS, 64 << 20},
     {"data", RLIMIT_DATA, 16 << 20},  {"nproc", RLIMIT_NPROC, 1},
     {"fsize", RLIMIT_FSIZE, 0},       {"stack", RLIMIT_STACK, 128 << 10},
+    {"as-1G", RLIMIT_AS, 1 << 30},    {"data-1G", RLIMIT_DATA, 1 << 30},
 };
 enum { kLimitCount = sizeof kLimits / sizeof kLimits[0] };
 
@@ -27,6 +28,7 @@ static void child(void) {
     CHECK(reads(fd, 5000, (uint64_t)i * 5000, 0));
     CHECK(preads(fd, 60000, (uint64_t)i * 99991, 0));
   }
+  if (getenv("ROOM") != NULL) CHECK(malloc((size_t)atol(getenv("ROOM"))));
   /* Every number below the limit is the program's. */
   struct rlimit limit;
   getrlimit(RLIMIT_NOFILE, &limit);
@@ -43,6 +45,7 @@ static int run(char* self, const struct Limit* limit) {
   if (pid == 0) {
     struct rlimit value = {limit->value, limit->value};
     if (setrlimit(limit->resource, &value) != 0) exit(3);
+    if (limit->value == 1 << 30) setenv("ROOM", "805306368", 1); /* 768 MiB */
     execl(self, self, "child", (char*)NULL);
     exit(4);
   }
