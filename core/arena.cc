@@ -84,6 +84,11 @@ Expected<void> Arena::init(size_t bytes, HugePages huge_pages) {
   return {};
 }
 
+void Arena::advise(int advice) const {
+  mapping::advise(base_, limit(), advice);
+  mapping::advise(folios_, blocks_ * kBlockPages * sizeof(Folio), advice);
+}
+
 void Arena::destroy() {
   if (base_ == nullptr) return;
   mapping::release(base_, blocks_ * kBlockSize);

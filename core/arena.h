@@ -32,6 +32,7 @@ class Arena {
   // Reserves `bytes` (rounded down to blocks, at least one). ENOMEM when the
   // address space cannot be had (RLIMIT_AS); the caller then asks for less.
   Expected<void> init(size_t bytes, HugePages huge_pages);
+  void advise(int advice) const;  // about forks: MADV_DOFORK, MADV_DONTFORK
   void destroy();  // tests only; a process never gives its arena back
 
   // A naturally aligned folio of 2^order pages, or kNoFolio. The memory's

@@ -85,6 +85,10 @@ void follow(const Order& order);
 [[nodiscard]] bool shun(uint64_t device, uint64_t inode);
 // A thread is about to end by a system call, perhaps the last of the program.
 void expect_end(int status);
+// Around a fork, in the parent, after one that failed too. Nothing but a look,
+// unless a signal handler that interrupted a hit is what forks.
+void before_fork();
+void after_fork();
 // Waits (at most 100 ms) until no asynchronous read is in flight: completions
 // interrupt the submitting thread, and an epoll_wait would return EINTR that
 // it would not return without us. One load when nothing is in flight.

@@ -46,6 +46,8 @@ struct Engine {
   TopFile buried[kTopFiles];         // the most read of the files let go of
   uint32_t generation;
   int pid;
+  Lock fork_lock;  // of `forks` and of what the kernel is told for them
+  uint32_t forks;  // under way, by handlers that interrupted a hit
 };
 
 namespace engine {

@@ -30,6 +30,10 @@ Expected<void> FileIndex::init(uint64_t pages, Metadata& metadata) {
 }
 
 // Folios that are still in it are simply forgotten; their owner has them.
+void FileIndex::advise(int advice) const {
+  if (table_ != nullptr) metadata_->advise_table(table_, table_bytes(), advice);
+}
+
 void FileIndex::destroy() {
   if (table_ == nullptr) return;
   for (uint64_t g = next_group(0); g < groups_; g = next_group(g + 1)) {

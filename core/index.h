@@ -34,6 +34,9 @@ class FileIndex {
   // Gives all memory back; no reader may be left (after a grace period).
   void destroy();
 
+  // About forks: MADV_DOFORK or MADV_DONTFORK. Not while it is destroyed.
+  void advise(int advice) const;
+
   RACACHE_HOT FolioId lookup(PageIndex page) const {
     const uint32_t e =
         table_[page >> kGroupShift].load(std::memory_order_acquire);

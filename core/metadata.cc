@@ -242,6 +242,17 @@ void* Metadata::large_table(size_t bytes) {
   return table;
 }
 
+void Metadata::advise(int advice) const {
+  for (const Region* region : {&leaf_region_, &info_region_, &table_region_}) {
+    mapping::advise(region->base, region->size, advice);
+  }
+}
+
+void Metadata::advise_table(void* table, size_t bytes, int advice) const {
+  if (bytes < kLargeTable) return;
+  mapping::advise(table, LargeTable(bytes).mapping_size(), advice);
+}
+
 void* Metadata::allocate_table(size_t bytes) {
   return bytes >= kLargeTable ? large_table(bytes) : small_table(bytes);
 }

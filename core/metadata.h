@@ -42,6 +42,10 @@ class Metadata {
   // Zeroed memory for a table, or nullptr. Small ones come from size classes,
   // large ones (>= 64 KiB) from a mapping of their own, counted as touched.
   [[nodiscard]] void* allocate_table(size_t bytes);
+  // About forks: MADV_DOFORK or MADV_DONTFORK. The second, a table: a large one
+  // is told for itself, small ones are part of the whole.
+  void advise(int advice) const;
+  void advise_table(void* table, size_t bytes, int advice) const;
   void free_table(void* table, size_t bytes);
   // To be called, by one thread at a time for a table, before the first store
   // to the page of byte `offset`: false when the budget does not allow it.

@@ -46,7 +46,10 @@ bool single_threaded() {
   return &__libc_single_threaded != nullptr && __libc_single_threaded != 0;
 }
 
-void before_fork() { share_positions(Share::kAll); }
+void before_fork() {
+  share_positions(Share::kAll);
+  engine::before_fork();
+}
 
 void before_clone_flags(uint64_t flags) {
   const bool same_memory = (flags & CLONE_VM) != 0;
@@ -97,7 +100,9 @@ void in_child() {
   faults::forget_threads();
 }
 
-void install_fork_handler() { pthread_atfork(before_fork, nullptr, in_child); }
+void install_fork_handler() {
+  pthread_atfork(before_fork, engine::after_fork, in_child);
+}
 
 namespace {
 
@@ -139,7 +144,9 @@ namespace hook {
 // _Fork(3) is fork(2) without the handlers.
 pid_t _Fork() {
   before_fork();
-  return real::_Fork();
+  const pid_t pid = real::_Fork();
+  if (pid != 0) engine::after_fork();
+  return pid;
 }
 
 // clone(2), libc's form: the child begins in a function on a stack of its own,
@@ -200,7 +207,7 @@ FILE* popen(const char* command, const char* mode) {
 // daemon(3) forks inside libc (the handler has its turn) and then, unless
 // no_close, replaces 0 to 2 by /dev/null.
 int daemon(int no_chdir, int no_close) {
-  before_fork();
+  share_positions(Share::kAll);
   const int result = real::daemon(no_chdir, no_close);
   if (result == 0 && no_close == 0) forget_standard_streams();
   return result;
@@ -218,7 +225,7 @@ int login_tty(int fd) {
 
 // forkpty(3): a fork whose child has had its login_tty inside libc.
 int forkpty(int* master, char* name, const void* termios, const void* size) {
-  before_fork();
+  share_positions(Share::kAll);
   const int pid = real::forkpty(master, name, termios, size);
   if (pid == 0) forget_standard_streams();
   return pid;

@@ -8,6 +8,7 @@
 namespace racache::preload {
 
 // Before a fork by whatever way: the child gets copies of all descriptors.
+// engine::after_fork() follows in the parent.
 void before_fork();
 
 // Before clone(2) with these flags. A thread takes nothing away; a vfork-like
