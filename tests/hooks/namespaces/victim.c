@@ -5,6 +5,7 @@
  * has started. Needs root. */
 #include "../victim.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <sys/wait.h>
 
@@ -34,11 +35,43 @@ static int make_mounts(void) { return unshare(CLONE_NEWNS); }
 static int make_users(void) { return unshare(CLONE_NEWUSER); }
 static int make_numbers(void) { return unshare(CLONE_FILES); }
 
+/* Refused to a program with two threads, which keeps what it has. */
+static void* sleeps(void* unused) {
+  pause();
+  return unused;
+}
+static int make_users_refused(void) {
+  pthread_t other;
+  pthread_create(&other, NULL, sleeps, NULL);
+  return unshare(CLONE_NEWUSER) == -1 && errno == EINVAL ? 0 : 1;
+}
+/* Into another's, which waits for the end of its input. */
+static int enter_users(void) {
+  int ends[2], back[2];
+  char path[64], ready = 0;
+  if (pipe(ends) != 0 || pipe(back) != 0) return 1;
+  pid_t pid = fork();
+  if (pid == 0) {
+    close(ends[1]);
+    ready = unshare(CLONE_NEWUSER) == 0;
+    if (write(back[1], &ready, 1) != 1) _exit(1);
+    _exit(read(ends[0], &ready, 1) != 0);
+  }
+  if (read(back[0], &ready, 1) != 1 || !ready) return errno = EPERM, 1;
+  snprintf(path, sizeof path, "/proc/%d/ns/user", pid);
+  int space = open(path, O_RDONLY), result = setns(space, 0);
+  close(ends[1]);
+  waitpid(pid, NULL, 0);
+  return result;
+}
+
 int main(void) {
   make_file("data", 1 << 20, 0);
   CHECK(succeeds(make_mounts));
   CHECK(succeeds(make_numbers));
   CHECK(succeeds(enter_mounts));
   CHECK(succeeds(make_users));
+  CHECK(succeeds(make_users_refused));
+  CHECK(succeeds(enter_users));
   return verdict();
 }
