@@ -80,8 +80,8 @@ void follow(const Order& order);
 // The program has no second thread, as far as /proc shows.
 [[nodiscard]] bool only_thread();
 // The program leases that file: it is dropped and not adopted again. Whether a
-// descriptor of ours was open on it; if that takes no longer than 50 ms, none is
-// any more.
+// descriptor of ours was open on it; if that takes no longer than 50 ms, none
+// is any more.
 [[nodiscard]] bool shun(uint64_t device, uint64_t inode);
 // A thread is about to end by a system call, perhaps the last of the program.
 void expect_end(int status);
@@ -117,17 +117,6 @@ struct ReadResult {
   size_t done;    // bytes copied, from the front
   bool complete;  // false: the rest of the request is not served yet
 };
-// The plainest and most frequent of reads, one buffer out of one folio: the
-// bytes copied, or 0 when it is anything else, with nothing done. Inside an
-// epoch section of `slot`, the caller's.
-RACACHE_HOT size_t hit(File& file, OpenStream& stream, ThreadSlot& slot,
-                       void* to, size_t bytes, uint64_t offset);
-// The same at `position`, which is moved on before the copy, so that readers at
-// one position get disjoint parts. Negative: it is not a position.
-RACACHE_HOT size_t hit_next(File& file, OpenStream& stream, ThreadSlot& slot,
-                            void* to, size_t bytes,
-                            std::atomic<int64_t>& position);
-
 // Both of these copy [offset, offset + total of iov) clipped to the file's
 // size.
 //

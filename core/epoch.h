@@ -111,9 +111,17 @@ void full_fence();
   return detail::claim();
 }
 
-// The number of the process that the slot was claimed in, which self() has just
-// found to be this one.
-[[nodiscard]] inline uint32_t process_of_slot() { return detail::ref.process; }
+// The same once init() has succeeded, and this process's number; null also
+// before the thread's first self() in this process, which claims. After a fork
+// the process has no number until somebody asks for it, and no thread has that
+// 0 and a slot.
+[[nodiscard]] inline ThreadSlot* own(uint32_t& process) {
+  const detail::Header* header =
+      detail::root.header.load(std::memory_order_relaxed);
+  const detail::ThreadRef& mine = detail::ref;
+  process = header->process.load(std::memory_order_relaxed);
+  return RACACHE_LIKELY(mine.process == process) ? mine.slot : nullptr;
+}
 
 // Outermost-only semantics: returns whether this call opened the section.
 // Acquire on the global epoch: a section that begins after a retire() sees

@@ -40,7 +40,8 @@ class FileIndex {
   RACACHE_HOT FolioId lookup(PageIndex page) const {
     const uint32_t e =
         table_[page >> kGroupShift].load(std::memory_order_acquire);
-    if ((e & kLeaf) == 0) return e;
+    if (RACACHE_LIKELY(static_cast<int32_t>(e) > 0)) return e;  // no leaf
+    if (e == 0) return kNoFolio;
     return leaf(e)[page & (kGroupPages - 1)].load(std::memory_order_acquire);
   }
 

@@ -86,6 +86,11 @@ inline uint64_t slot_word(int fd) {
   return table::slots[fd].load(std::memory_order_acquire);
 }
 
+// The same for a number that had a slot before: the limit never falls.
+inline uint64_t tracked_word(int fd) {
+  return table::slots[fd].load(std::memory_order_acquire);
+}
+
 // What every hook asks first. False is certain; true may be contested.
 RACACHE_HOT inline bool tracked(int fd) {
   return number_of(slot_word(fd)) != 0;

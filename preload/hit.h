@@ -7,69 +7,83 @@
 #include "core/epoch.h"
 #include "preload/open_file.h"
 
+namespace racache::cache {
+struct Plain;  // core/hit.h
+}
+
 namespace racache::preload {
 
 namespace plain {
 
-// More than a folio holds is not plain. The bound lets one comparison do for a
-// buffer: above the user's part of the address space lies nothing that a
-// program can own, and the first page is not mapped.
+// Above the user's part of the address space lies nothing that a program can
+// own, and the first page is not mapped.
 #if defined(__x86_64__)
 inline constexpr uint64_t kUserEnd = uint64_t{1} << 47;
 #else
 inline constexpr uint64_t kUserEnd = uint64_t{1} << 48;
 #endif
+
+// More than a folio holds is not plain, so one comparison does for a buffer.
 inline bool fit(const void* buffer, size_t count) {
   const uint64_t from = reinterpret_cast<uint64_t>(buffer);
   return count - 1 < kBlockSize &&
          from - kPageSize < kUserEnd - kPageSize - kBlockSize;
 }
 
-// Cached in the process that the thread's slot belongs to. Acquire: pairs with
-// the adopter's publication of `file`.
-inline bool cached(const OpenFile& open) {
+// Acquire: pairs with the adopter's publication of `file`.
+inline bool cached(const OpenFile& open, uint32_t process) {
   return open.status.load(std::memory_order_acquire) ==
-         status_word(epoch::process_of_slot(), Stage::kCached);
+         status_word(process, Stage::kCached);
 }
 
-// Calls hit(file, open, slot) in a section of its own, if the number is that of
-// a cached description. The slot is read in the section, which from then on
-// keeps what it names. Inside another section (a signal handler) it is 0.
+// A contested number is not plain; number 0 is never cached.
 template <class Hit>
-RACACHE_HOT inline size_t attempt(int fd, const Hit& hit) {
-  ThreadSlot* slot = epoch::self();
+[[gnu::always_inline]] inline size_t in_section(int fd, uint32_t process,
+                                                ThreadSlot& slot,
+                                                const Hit& hit) {
+  const uint32_t number = static_cast<uint32_t>(tracked_word(fd));
+  if (RACACHE_UNLIKELY((number & kContested) != 0)) return 0;
+  OpenFile& open = open_file(number);
+  if (RACACHE_UNLIKELY(!cached(open, process))) return 0;
+  // Null when it is just being given up.
+  File* file = open.file.load(std::memory_order_relaxed);
+  return RACACHE_LIKELY(file != nullptr) ? hit(*file, open, slot) : 0;
+}
+
+// Calls hit(file, open, slot) in a section of its own, if the number, which was
+// found to be tracked, is that of a cached description. The slot is read in the
+// section, which from then on keeps what it names. Inside another section (a
+// signal handler) it is 0.
+template <class Hit>
+[[gnu::always_inline]] inline size_t attempt(int fd, const Hit& hit) {
+  uint32_t process;
+  ThreadSlot* slot = epoch::own(process);
   if (RACACHE_UNLIKELY(slot == nullptr || !epoch::enter(*slot))) return 0;
-  size_t got = 0;
-  const uint64_t word = slot_word(fd);
-  const uint32_t number = static_cast<uint32_t>(word);
-  OpenFile& open = open_file(number & kNumberMask);
-  // Number 0 is never cached, and a contested one is not plain.
-  if (RACACHE_LIKELY((number & kContested) == 0 && cached(open))) {
-    // Null when it is just being given up.
-    File* file = open.file.load(std::memory_order_relaxed);
-    if (RACACHE_LIKELY(file != nullptr)) got = hit(*file, open, *slot);
-  }
+  const size_t got = in_section(fd, process, *slot, hit);
   epoch::leave(*slot, true);
   return got;
 }
 
 }  // namespace plain
 
-RACACHE_HOT inline size_t hit_at(int fd, void* buffer, size_t count,
-                                 off_t offset) {
+template <class Cache = cache::Plain>
+[[gnu::always_inline]] inline size_t hit_at(int fd, void* buffer, size_t count,
+                                            off_t offset) {
   if (RACACHE_UNLIKELY(!plain::fit(buffer, count))) return 0;
   // A negative offset lies beyond every file.
   return plain::attempt(fd, [=](File& file, OpenFile& open, ThreadSlot& slot) {
-    return cache::hit(file, open.stream, slot, buffer, count,
+    return Cache::hit(file, open.stream, slot, buffer, count,
                       static_cast<uint64_t>(offset));
   });
 }
 
 // At the description's position, which moves on.
-RACACHE_HOT inline size_t hit_next(int fd, void* buffer, size_t count) {
+template <class Cache = cache::Plain>
+[[gnu::always_inline]] inline size_t hit_next(int fd, void* buffer,
+                                              size_t count) {
   if (RACACHE_UNLIKELY(!plain::fit(buffer, count))) return 0;
   return plain::attempt(fd, [=](File& file, OpenFile& open, ThreadSlot& slot) {
-    return cache::hit_next(file, open.stream, slot, buffer, count,
+    return Cache::hit_next(file, open.stream, slot, buffer, count,
                            open.position);
   });
 }

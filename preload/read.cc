@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sys/uio.h>
 
+#include "core/hit.h"
 #include "preload/hit.h"
 #include "preload/real.h"
 #include "preload/serve.h"

@@ -16,6 +16,7 @@
 
 #include "core/copy.h"
 #include "core/engine.h"
+#include "core/hit.h"
 #include "preload/faults.h"
 #include "preload/fd_table.h"
 #include "preload/hit.h"

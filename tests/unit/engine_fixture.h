@@ -13,6 +13,7 @@
 
 #include "core/backend_fake.h"
 #include "core/engine.h"
+#include "core/hit.h"
 
 namespace racache {
 
@@ -58,6 +59,7 @@ class EngineFixture {
     f.number = number;
     f.engine = engine_.get();
     f.size = size;
+    f.plain_size = engine_->config.verify == 0 ? size : 0;
     f.pages = pages_of(size);
     f.ra_pages = ra_pages;
     f.io_pages = io_pages;
@@ -118,8 +120,9 @@ class EngineFixture {
     {
       ThreadSlot& slot = *epoch::self();
       const epoch::Section section(slot);
-      const size_t hit = count != 1 ? 0
-                                    : cache::hit(file(number), stream, slot,
+      const size_t hit = count != 1
+                             ? 0
+                             : cache::Plain::hit(file(number), stream, slot,
                                                  iov->iov_base, bytes, offset);
       if (hit != 0) return {hit, true};
       r = cache::read_hit(file(number), stream, iov, count, offset);

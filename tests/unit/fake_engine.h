@@ -138,26 +138,29 @@ bool readable(const File& file) {
   return fake::as_fake(file).readable.load() && fake::engine.running.load();
 }
 // Plain while hits are not to stop, and within the file.
-size_t hit(File& file, OpenStream&, ThreadSlot&, void* to, size_t bytes,
-           uint64_t offset) {
-  const fake::FakeFile& f = fake::as_fake(file);
-  if (!readable(file) || fake::engine.hit_most.load() != SIZE_MAX) return 0;
-  if (offset >= f.bytes.size()) return 0;
-  const iovec iov{to, bytes};
-  return fake::copy(f, &iov, 1, offset, 0, SIZE_MAX).done;
-}
-size_t hit_next(File& file, OpenStream& stream, ThreadSlot& slot, void* to,
-                size_t bytes, std::atomic<int64_t>& position) {
-  int64_t at = position.load();
-  const uint64_t offset = static_cast<uint64_t>(at);
-  const uint64_t size = fake::as_fake(file).bytes.size();
-  if (at < 0 || offset >= size) return 0;
-  if (!readable(file) || fake::engine.hit_most.load() != SIZE_MAX) return 0;
-  if (bytes > size - offset) bytes = size - offset;
-  if (!position.compare_exchange_strong(at, at + static_cast<int64_t>(bytes)))
-    return 0;
-  return hit(file, stream, slot, to, bytes, offset);
-}
+struct Plain {
+  static size_t hit(File& file, OpenStream&, ThreadSlot&, void* to,
+                    size_t bytes, uint64_t offset) {
+    const fake::FakeFile& f = fake::as_fake(file);
+    if (!readable(file) || fake::engine.hit_most.load() != SIZE_MAX) return 0;
+    if (offset >= f.bytes.size()) return 0;
+    const iovec iov{to, bytes};
+    return fake::copy(f, &iov, 1, offset, 0, SIZE_MAX).done;
+  }
+  static size_t hit_next(File& file, OpenStream& stream, ThreadSlot& slot,
+                         void* to, size_t bytes,
+                         std::atomic<int64_t>& position) {
+    int64_t at = position.load();
+    const uint64_t offset = static_cast<uint64_t>(at);
+    const uint64_t size = fake::as_fake(file).bytes.size();
+    if (at < 0 || offset >= size) return 0;
+    if (!readable(file) || fake::engine.hit_most.load() != SIZE_MAX) return 0;
+    if (bytes > size - offset) bytes = size - offset;
+    if (!position.compare_exchange_strong(at, at + static_cast<int64_t>(bytes)))
+      return 0;
+    return hit(file, stream, slot, to, bytes, offset);
+  }
+};
 ReadResult read_hit(File& file, OpenStream&, const iovec* iov, int count,
                     uint64_t offset) {
   if (!readable(file)) return {0, false};

@@ -39,7 +39,7 @@ struct HitFixture : EngineFixture {
   size_t hit(uint64_t offset, size_t bytes, char* to, OpenStream& by) {
     ThreadSlot& slot = *epoch::self();
     const epoch::Section section(slot);
-    return cache::hit(file(), by, slot, to, bytes, offset);
+    return cache::Plain::hit(file(), by, slot, to, bytes, offset);
   }
   size_t hit(uint64_t offset, size_t bytes) {
     std::string to(bytes, '\xee');
@@ -54,7 +54,8 @@ struct HitFixture : EngineFixture {
     std::string to(bytes, '\xee');
     ThreadSlot& slot = *epoch::self();
     const epoch::Section section(slot);
-    return cache::hit_next(file(), stream, slot, to.data(), bytes, position);
+    return cache::Plain::hit_next(file(), stream, slot, to.data(), bytes,
+                                  position);
   }
   // The slow way, where there are no bytes: it just takes the stream over.
   void miss_nothing() {
@@ -145,6 +146,9 @@ TEST_CASE_FIXTURE(HitFixture, "a reader's folio outlives its eviction") {
 
 TEST_CASE_FIXTURE(HitFixture, "verification sees every read") {
   engine().config.verify = 1;
+  REQUIRE(adopt(1, kSize, 32, 256));
+  CHECK(file(1).plain_size == 0);
+  file().plain_size = 0;
   CHECK(hit(0, 100) == 0);
 }
 
