@@ -22,8 +22,7 @@ bool Background::wanted() const {
   return arena.prepared_blocks() < ahead;
 }
 
-void Background::start(Engine& engine) {
-  prepare(engine);
+void Background::start() {
   // asleep_ stays 0 without a thread, so that nobody nudges it.
   tid_ = start_thread("racache-back", main, this);
   if (tid_ < 0) refuse();

@@ -27,11 +27,11 @@ inline constexpr unsigned kMaxHints = 64;
 
 class Background {
  public:
-  // Called by the service thread. Without a thread nothing is prepared and
-  // hints are cut short; all else works.
-  void start(Engine& engine);
-  // What start() does but for the thread, for tests that turn pump_hints().
+  // Before anyone else looks.
   void prepare(Engine& engine) { engine_ = &engine; }
+  // Called by the service thread. Without a thread nothing is prepared and
+  // hints are cut short; all else works. Tests may turn pump_hints() instead.
+  void start();
   // Cheap; called where memory is about to be allocated.
   void nudge() {
     if (RACACHE_UNLIKELY(asleep_.load(std::memory_order_relaxed) != 0 &&

@@ -152,6 +152,7 @@ Engine* create() {
   engine->start_ns = sys::monotonic_ns();
   if (!make_parts(*engine)) return unmake(*engine);
   engine->live.prepare(engine->config);
+  engine->background.prepare(*engine);
   if (engine->service.start(*engine) != 0) return unmake(*engine);
   populate(*engine);
   return engine;
@@ -294,7 +295,7 @@ void distrust(File& file) {
 }
 
 void start_helpers(Engine& engine) {
-  engine.background.start(engine);
+  engine.background.start();
   engine.live.start(engine);
 }
 
