@@ -7,8 +7,10 @@
 // close-on-exec. What a vfork child does to its own numbers is the matter of
 // the hooks it calls (fd.cc); its exec comes through exec.cc.
 //
-// The child side of a fork needs no handler: the engine's memory is not there
-// or wiped, and the descriptor table's entries are shared by then.
+// The child side of a fork finds the engine's memory gone or wiped, and the
+// descriptor table's entries shared. It has one duty: to close its copy of the
+// ring, which would keep the parent's files open, and their leases held, when
+// the parent is killed.
 #include "preload/process.h"
 #include "core/cache.h"
 
@@ -19,6 +21,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <spawn.h>
+#include <sys/syscall.h>
 #include <atomic>
 #include <cstdio>
 
@@ -33,6 +36,24 @@ namespace {
 // Set before the first clone(2) of a process that shares our numbers, in whose
 // memory it is set as well. Orders nothing: both sides come by it by the clone.
 constinit std::atomic<bool> numbers_shared{false};
+
+// The ring's number when the last fork began, for the child; or -1. It is only
+// copied by the fork.
+constinit std::atomic<int> ring_to_close{-1};
+
+void remember_ring() {
+  ring_to_close.store(engine::ring_fd(), std::memory_order_relaxed);
+}
+
+// The number may have been given to something else while the fork began: only
+// a ring accepts this call.
+void close_inherited_ring() {
+  const int fd = ring_to_close.exchange(-1, std::memory_order_relaxed);
+  if (fd < 0) return;
+  const long entered =
+      sys::invoke(SYS_io_uring_enter, fd, 0L, 0L, 0L, 0L, 0L);
+  if (!sys::failed(entered)) sys::invoke(SYS_close, fd);
+}
 
 // Whether the caller gets a table of its own by a call that unshares it.
 bool unshares() {
@@ -49,6 +70,7 @@ bool single_threaded() {
 void before_fork() {
   share_positions(Share::kAll);
   engine::before_fork();
+  remember_ring();
 }
 
 void before_clone_flags(uint64_t flags) {
@@ -58,6 +80,7 @@ void before_clone_flags(uint64_t flags) {
   if (same_memory && same_numbers) return;
   if ((flags & CLONE_THREAD) != 0) return fd_forget_everything();
   share_positions(same_memory ? Share::kInheritable : Share::kAll);
+  if (!same_memory) remember_ring();
 }
 
 // What the kernel grants to a process with one thread only. Where the program
@@ -96,6 +119,7 @@ unsigned before_unsharing_range(unsigned flags) {
 // libc's static list, so nothing is allocated.
 // In the child, which has one thread yet: what the others held is nobody's.
 void in_child() {
+  close_inherited_ring();
   fd_forget_threads();
   faults::forget_threads();
 }
@@ -115,12 +139,14 @@ Share shared_by(const void* actions) {
 struct Start {
   int (*function)(void*);
   void* argument;
+  bool own_memory;
 };
 
 // libc ends such a child by exit(2), which ends one thread; and the engine may
 // have started others in it.
 int begin_process(void* pointer) {
   const Start start = *static_cast<const Start*>(pointer);
+  if (start.own_memory) close_inherited_ring();
   hook::_exit(start.function(start.argument));
   return 0;
 }
@@ -146,6 +172,7 @@ pid_t _Fork() {
   before_fork();
   const pid_t pid = real::_Fork();
   if (pid != 0) engine::after_fork();
+  if (pid == 0) close_inherited_ring();
   return pid;
 }
 
@@ -156,7 +183,8 @@ int clone(int (*function)(void*), void* stack, int flags, void* argument,
           void* parent_tid, void* tls, void* child_tid) {
   before_clone_flags(static_cast<unsigned>(flags));
   if ((flags & CLONE_THREAD) == 0 && function != nullptr && stack != nullptr) {
-    stack = argument = push_start(stack, {function, argument});
+    const bool own_memory = (flags & (CLONE_VM | CLONE_FILES)) == 0;
+    stack = argument = push_start(stack, {function, argument, own_memory});
     function = begin_process;
   }
   return real::clone(function, stack, flags, argument, parent_tid, tls,

@@ -26,6 +26,16 @@ inline bool plausible(const void* at, size_t count) {
          count < plain::kUserEnd - from;
 }
 
+// Whether a buffer holds part of the array that lists it, which the kernel
+// copies before it fills the buffers.
+inline bool overlap(const iovec* iov, int count, const iovec& buffer) {
+  const auto array = reinterpret_cast<uint64_t>(iov);
+  const auto from = reinterpret_cast<uint64_t>(buffer.iov_base);
+  const uint64_t array_end =
+      array + static_cast<uint64_t>(count) * sizeof(iovec);
+  return from < array_end && array < from + buffer.iov_len;
+}
+
 // A cached description as seen inside a section, which keeps all of it.
 struct View {
   OpenFile* open;
@@ -183,6 +193,7 @@ Buffers many_buffers(const iovec* iov, int count) {
     if (length == 0) continue;
     if (length > kMostBytes - total) return {nullptr, 0, 0};
     if (!plausible(iov[i].iov_base, length)) return {nullptr, 0, 0};
+    if (overlap(iov, count, iov[i])) return {nullptr, 0, 0};
     total += length;
   }
   return {iov, count, total};
