@@ -4,7 +4,9 @@
 // closed, duplicated and used again for other files, forks. Every word of a
 // file says which file, which version and which place it is of, so each word
 // that a reader gets can be judged: of one file, at its place, and no older
-// than what was complete when the call began.
+// than what was complete when the call began. Zeros are allowed where the file
+// was being shortened meanwhile: truncation clears the rest of a large folio in
+// the kernel's page cache under those who are copying it.
 //
 //   hit_stress SECONDS [SEED]
 //
@@ -56,6 +58,7 @@ uint64_t place_of(uint64_t word) { return word & 0xffffffff; }
 struct Shared {
   std::atomic<uint64_t> started[kFiles];  // before anything of it is written
   std::atomic<uint64_t> done[kFiles];     // after all of it is
+  std::atomic<uint64_t> cuts_started[kFiles], cuts_done[kFiles];
   std::atomic<int> numbers[kNumbers];
   std::atomic<bool> stop;
   std::atomic<unsigned long> reads, wrong, changes, children;
@@ -77,7 +80,12 @@ void write_version(const std::string& name, unsigned file, bool shorten) {
   for (uint64_t i = 0; i < kWords; ++i) words[i] = word_of(file, version, i);
   const int fd = static_cast<int>(
       syscall(SYS_openat, AT_FDCWD, name.c_str(), O_WRONLY | O_CREAT, 0600));
-  if (fd < 0 || (shorten && syscall(SYS_ftruncate, fd, 12345) != 0)) abort();
+  if (fd < 0) abort();
+  if (shorten) {
+    ++shared.cuts_started[file];
+    if (syscall(SYS_ftruncate, fd, 12345) != 0) abort();
+    ++shared.cuts_done[file];
+  }
   const size_t bytes = kWords * sizeof(uint64_t);
   for (size_t at = 0; at < bytes;) {
     const char* from = reinterpret_cast<const char*>(words.data());
@@ -89,17 +97,44 @@ void write_version(const std::string& name, unsigned file, bool shorten) {
   shared.done[file] = version;
 }
 
+// What was complete when a read began.
+struct Before {
+  uint64_t done[kFiles], cuts_done[kFiles];
+};
+
+Before before_read() {
+  Before before;
+  for (unsigned i = 0; i < kFiles; ++i) {
+    before.done[i] = shared.done[i];
+    before.cuts_done[i] = shared.cuts_done[i];
+  }
+  return before;
+}
+
+// Nothing but zeros does not say of which file it is.
+bool any_cut(const Before& before) {
+  for (unsigned i = 0; i < kFiles; ++i) {
+    if (shared.cuts_started[i] != before.cuts_done[i]) return true;
+  }
+  return false;
+}
+
 bool right(const uint64_t* words, size_t count, uint64_t place,
-           const uint64_t* done) {
-  const uint64_t file = file_of(words[0]);
+           const Before& before) {
+  size_t first = 0;
+  while (first < count && words[first] == 0) ++first;
+  if (first == count) return any_cut(before);
+  const uint64_t file = file_of(words[first]);
   if (file >= kFiles) return false;
-  const uint64_t newest = shared.started[file];
+  const uint64_t done = before.done[file], newest = shared.started[file];
+  const bool cut = shared.cuts_started[file] != before.cuts_done[file];
   for (size_t i = 0; i < count; ++i) {
+    if (words[i] == 0 && cut) continue;
     const uint64_t version = version_of(words[i]);
     if (file_of(words[i]) != file || place_of(words[i]) != place + i ||
-        version < done[file] || version > newest) {
+        version < done || version > newest) {
       std::printf("file %lu place %lu: %016lx, complete %lu, newest %lu\n",
-                  file, place + i, words[i], done[file], newest);
+                  file, place + i, words[i], done, newest);
       return false;
     }
   }
@@ -113,12 +148,11 @@ bool read_one(Engine& random, int fd, std::vector<uint64_t>& buffer) {
   // Often the same few places, which are plain hits before long.
   const uint64_t span = random() % 4 == 0 ? kWords : 1024;
   const uint64_t place = random() % span;
-  uint64_t done[kFiles];
-  for (unsigned i = 0; i < kFiles; ++i) done[i] = shared.done[i];
+  const Before before = before_read();
   const ssize_t got =
       do_pread(fd, buffer.data(), count * 8, static_cast<off_t>(place * 8));
   if (got < 8) return true;  // closed, or just truncated
-  return right(buffer.data(), static_cast<size_t>(got) / 8, place, done);
+  return right(buffer.data(), static_cast<size_t>(got) / 8, place, before);
 }
 
 void read_on(unsigned stream, uint64_t seed) {
