@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Calls that make, move and end descriptor numbers.
-//
-// The engine's ring occupies one high number of the application's table. It
-// behaves as a closed one: EBADF, ranges leave it out, and whoever duplicates
-// onto it gets it, because the ring moves away first.
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <sys/ioctl.h>
@@ -11,7 +7,7 @@
 #include <cstdarg>
 
 #include "core/cache.h"
-#include "preload/adoption.h"
+#include "preload/descriptors.h"
 #include "preload/fd_table.h"
 #include "preload/open_file.h"
 #include "preload/own_lease.h"
@@ -20,36 +16,6 @@
 
 namespace racache::preload {
 namespace {
-
-// A negative number is nobody's; -1 is also the ring's when there is none.
-bool is_ring(int fd) {
-  return RACACHE_UNLIKELY(fd >= 0 && fd == engine::ring_fd());
-}
-
-int closed_number() {
-  errno = EBADF;
-  return -1;
-}
-
-// Between the kernel's dup2 and ours another thread may read the number: it
-// must find the position in the kernel. A number that dup() makes is not known
-// to anybody yet.
-void replacing(int from, int to) {
-  if (is_ring(to)) engine::move_ring_fd();
-  if (tracked(from) && (!single_threaded() || !in_own_process()))
-    share_position(from);
-  fd_replacing(to);
-}
-
-int duplicated(int from, int to) {
-  if (to >= 0 && tracked(from)) {
-    // In a vfork child the new number is unknown to the table: the kernel
-    // reads there.
-    if (!in_own_process()) share_position(from);
-    fd_duplicated(from, to);
-  }
-  return to;
-}
 
 // ---- close_range ----
 
@@ -89,36 +55,6 @@ void close_from_around(int ring, int first) {
   real::closefrom(ring + 1);
 }
 
-// ---- fcntl ----
-
-// Record locks relative to the file position.
-void before_lock(int fd, const void* argument) {
-  const auto* lock = static_cast<const struct flock*>(argument);
-  if (lock != nullptr && lock->l_whence == SEEK_CUR) share_position(fd);
-}
-
-void before_command(int fd, int command, long argument) {
-  switch (command) {
-    case F_SETLK:
-    case F_SETLKW:
-    case F_GETLK:
-    case F_OFD_SETLK:
-    case F_OFD_SETLKW:
-    case F_OFD_GETLK:
-      before_lock(fd, reinterpret_cast<const void*>(argument));
-      break;
-    case F_SETFL:
-      if ((argument & O_DIRECT) != 0) give_to_kernel(fd);
-      break;
-    default:
-      break;
-  }
-}
-
-constexpr bool duplicates(int command) {
-  return command == F_DUPFD || command == F_DUPFD_CLOEXEC;
-}
-
 }  // namespace
 
 namespace hook {
@@ -147,21 +83,27 @@ void closefrom(int first) {
 
 int dup(int fd) {
   if (is_ring(fd)) return closed_number();
-  return duplicated(fd, real::dup(fd));
+  const int to = real::dup(fd);
+  after_duplicating(fd, to);
+  return to;
 }
 
 int dup2(int from, int to) {
   if (is_ring(from)) return closed_number();
   if (from == to) return real::dup2(from, to);
-  replacing(from, to);
-  return duplicated(from, real::dup2(from, to));
+  before_replacing(from, to);
+  const int result = real::dup2(from, to);
+  after_duplicating(from, result);
+  return result;
 }
 
 int dup3(int from, int to, int flags) {
   if (is_ring(from)) return closed_number();
   if (from == to) return real::dup3(from, to, flags);
-  replacing(from, to);
-  return duplicated(from, real::dup3(from, to, flags));
+  before_replacing(from, to);
+  const int result = real::dup3(from, to, flags);
+  after_duplicating(from, result);
+  return result;
 }
 
 // One argument of any type, as libc's own wrapper takes it.
@@ -175,9 +117,10 @@ int fcntl(int fd, int command, ...) {
     return own_lease::set(
         fd, argument, [&] { return real::fcntl(fd, F_SETLEASE, argument); });
   }
-  if (RACACHE_UNLIKELY(tracked(fd))) before_command(fd, command, argument);
+  before_fcntl(fd, command, argument);
   const int result = real::fcntl(fd, command, argument);
-  return duplicates(command) ? duplicated(fd, result) : result;
+  if (duplicates(command)) after_duplicating(fd, result);
+  return result;
 }
 
 // FIONREAD tells what is left behind the position.

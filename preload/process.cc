@@ -50,15 +50,16 @@ void remember_ring() {
 void close_inherited_ring() {
   const int fd = ring_to_close.exchange(-1, std::memory_order_relaxed);
   if (fd < 0) return;
-  const long entered =
-      sys::invoke(SYS_io_uring_enter, fd, 0L, 0L, 0L, 0L, 0L);
+  const long entered = sys::invoke(SYS_io_uring_enter, fd, 0L, 0L, 0L, 0L, 0L);
   if (!sys::failed(entered)) sys::invoke(SYS_close, fd);
 }
 
-// Whether the caller gets a table of its own by a call that unshares it.
+// Whether the caller gets a table of its own by a call that unshares it. libc
+// does not forget that there were more threads.
 bool unshares() {
-  return !single_threaded() || numbers_shared.load(std::memory_order_relaxed) ||
-         !in_own_process();
+  if (numbers_shared.load(std::memory_order_relaxed) || !in_own_process())
+    return true;
+  return !single_threaded() && !engine::only_thread();
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 #include <cstring>
 
 #include "core/cache.h"
+#include "preload/descriptors.h"
 #include "preload/exit.h"
 #include "preload/faults.h"
 #include "preload/fd_table.h"
@@ -50,10 +51,6 @@ T* pointer(long argument) {
   return reinterpret_cast<T*>(argument);
 }
 int narrow(long argument) { return static_cast<int>(argument); }
-
-// The engine's ring behaves as a closed number (fd.cc).
-bool is_ring(int fd) { return fd >= 0 && fd == engine::ring_fd(); }
-long closed_number() { return with_errno(-EBADF); }
 
 // ---- Reads, seeks, hints ----
 
@@ -164,35 +161,24 @@ long on_close_range(const Call& s) {
   return close_numbers(number + 1, last, flags);
 }
 
-// The duplicate is the kernel's; the original keeps its absolute reads.
 long on_duplicate(const Call& s) {
   if (is_ring(s.fd())) return closed_number();
-  share_position(s.fd());
   const bool onto = s.number != SYS_dup && s.number != SYS_fcntl;
-  if (onto && s.fd() != narrow(s.b)) {
-    if (is_ring(narrow(s.b))) engine::move_ring_fd();
-    fd_replacing(narrow(s.b));
-  }
+  if (onto && s.fd() == narrow(s.b)) return s.make();
+  if (onto) before_replacing(s.fd(), narrow(s.b));
   const long fd = s.make();
-  if (!onto && fd >= 0) fd_closing(narrow(fd));
+  after_duplicating(s.fd(), narrow(fd));
   return fd;
-}
-
-// Locks at the position, O_DIRECT, leases: no more tracking.
-void before_command(int fd, int command) {
-  if (command == F_GETFD || command == F_SETFD || command == F_GETFL) return;
-  share_position(fd);
-  fd_closing(fd);
 }
 
 long on_fcntl(const Call& s) {
   const int command = narrow(s.b);
-  if (command == F_DUPFD || command == F_DUPFD_CLOEXEC) return on_duplicate(s);
+  if (duplicates(command)) return on_duplicate(s);
   if (is_ring(s.fd())) return closed_number();
   if (command == F_SETLEASE) {
     return own_lease::set(s.fd(), s.c, [&] { return narrow(s.make()); });
   }
-  if (tracked(s.fd())) before_command(s.fd(), command);
+  before_fcntl(s.fd(), command, s.c);
   return s.make();
 }
 

@@ -4,6 +4,7 @@
  * every kind, the end of the file, and after one of the duplicates is gone. */
 #include "../victim.h"
 
+#include <sys/syscall.h>
 #include <sys/uio.h>
 
 enum { kSize = 300001 };
@@ -20,12 +21,20 @@ static int duplicate(int how, int fd) {
       return fcntl(fd, F_DUPFD, 70);
     case 4:
       return fcntl(fd, F_DUPFD_CLOEXEC, 80);
+    case 5:
+      return (int)syscall(SYS_dup, fd);
+    case 6:
+      return (int)syscall(SYS_dup3, fd, 62, 0);
+    case 7:
+      return (int)syscall(SYS_fcntl, fd, F_DUPFD, 90);
     default: {
       int taken = open("b", O_RDONLY);
-      return dup2(fd, taken);
+      return how == 8 ? dup2(fd, taken)
+                      : (int)syscall(SYS_dup3, fd, taken, O_CLOEXEC);
     }
   }
 }
+enum { kWays = 10 };
 
 static void one_way(int how) {
   int fd = open("a", O_RDONLY);
@@ -46,6 +55,25 @@ static void one_way(int how) {
   CHECK(same_bytes(more, 10, kSize - 10, 0));
   CHECK(lseek(twin, 0, SEEK_CUR) == kSize);
   CHECK(close(twin) == 0 && close(twin) == -1 && errno == EBADF);
+}
+
+/* O_DIRECT is the description's: who sets it by one number has set it for all,
+ * and what the kernel then refuses is refused. */
+static void direct(int how, int by_number) {
+  char bytes[100];
+  int truth = open("a", O_RDONLY | O_DIRECT);
+  if (truth < 0) return; /* not on this file system */
+  ssize_t wanted = pread(truth, bytes, sizeof bytes, 1);
+  int fd = open("a", O_RDONLY);
+  for (int i = 0; i < 3; ++i) CHECK(preads(fd, 100, 1, 0));
+  int twin = duplicate(how, fd);
+  CHECK((by_number ? syscall(SYS_fcntl, twin, F_SETFL, O_DIRECT)
+                   : fcntl(twin, F_SETFL, O_DIRECT)) == 0);
+  CHECK(pread(fd, bytes, sizeof bytes, 1) == wanted);
+  CHECK(pread(twin, bytes, sizeof bytes, 1) == wanted);
+  close(truth);
+  close(fd);
+  close(twin);
 }
 
 static void vectors(void) {
@@ -83,7 +111,8 @@ static void seeks(void) {
 int main(void) {
   make_file("a", kSize, 0);
   make_file("b", 1 << 17, 7);
-  for (int how = 0; how < 6; ++how) one_way(how);
+  for (int how = 0; how < kWays; ++how) one_way(how);
+  for (int how = 0; how < 2 * kWays; ++how) direct(how / 2, how % 2);
   vectors();
   seeks();
   return verdict();
