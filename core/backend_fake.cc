@@ -25,6 +25,7 @@ struct Fake : Backend {
   FakeOptions options;
   std::mutex lock;  // all below; never held while done() runs
   std::vector<Pending> pending;
+  unsigned completing = 0;  // taken from there, done() has not returned yet
   std::vector<int> files;  // slot -> descriptor, -1 free
   std::mt19937_64 random;
   uint64_t now = 0;
@@ -67,6 +68,7 @@ std::vector<Pending> due(Fake& f) {
                             [&](const Pending& p) { return p.due > f.now; });
   std::vector<Pending> list(middle, f.pending.end());
   f.pending.erase(middle, f.pending.end());
+  f.completing += static_cast<unsigned>(list.size());
   switch (f.options.order) {
     case FakeOrder::kFifo:
       break;
@@ -112,6 +114,8 @@ void complete(Fake& f, const Pending& p) {
     result = static_cast<long>(bytes);
   }
   p.op->done(*p.op, result);
+  const std::scoped_lock guard(f.lock);
+  --f.completing;
 }
 
 bool someone_steps(Fake& f) {
@@ -189,7 +193,8 @@ unsigned fake_step(Backend& backend) {
 
 unsigned fake_in_flight(Backend& backend) {
   const std::scoped_lock guard(of(backend).lock);
-  return static_cast<unsigned>(of(backend).pending.size());
+  return static_cast<unsigned>(of(backend).pending.size()) +
+         of(backend).completing;
 }
 
 uint64_t fake_submitted(Backend& backend) {

@@ -37,6 +37,7 @@ struct FakeOptions {
 
 // One step of time: runs done() of what is due. Returns how many.
 unsigned fake_step(Backend& backend);
+// Reads whose done() has not returned.
 [[nodiscard]] unsigned fake_in_flight(Backend& backend);
 [[nodiscard]] uint64_t fake_submitted(Backend& backend);  // reads ever taken
 // A thread that steps every `period_us`; stopped by destroy().

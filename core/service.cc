@@ -33,7 +33,7 @@ void unshare_descriptors(int ring) {
 }  // namespace
 
 int Service::start(Engine& engine) {
-  engine_ = &engine;
+  prepare(engine);
   if (!table_.init(engine)) return -ENOMEM;
   const int tid = start_thread("racache", main, this);
   if (tid < 0) return tid;

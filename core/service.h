@@ -42,6 +42,8 @@ class Service {
   // Returns when the thread has numbers of its own and has started the others:
   // before the ring moves, and before anyone ends or counts threads.
   void wait_until_complete();
+  // For tests without the thread: nobody is woken.
+  void prepare(Engine& engine) { engine_ = &engine; }
 
   // All of these are called with signals blocked, no lock held.
   void adopt(AdoptRequest& request);  // waits for the answer
