@@ -106,7 +106,7 @@ void Arena::destroy() {
 
 // The smallest free run that fits, so that large ones stay large.
 FolioId Arena::allocate(unsigned order) {
-  if (order > kMaxOrder) return kNoFolio;
+  if (order > kMaxOrder || fault::point()) return kNoFolio;
   LockGuard guard(lock_);
   const uint32_t fitting = ~uint32_t{0} << order;
   if ((orders_.load(kRelaxed) & fitting) == 0 && !carve()) return kNoFolio;

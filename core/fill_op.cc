@@ -22,6 +22,7 @@ void OpPool::destroy() {
 }
 
 FillOp* OpPool::get() {
+  if (fault::point()) return nullptr;
   LockGuard guard(lock_);
   FillOp* op = free_;
   if (op != nullptr) {

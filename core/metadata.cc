@@ -109,6 +109,7 @@ void Metadata::destroy() {
 // Never gives back but for large tables: what was touched stays the process's,
 // whether it is in use or on a free list.
 bool Metadata::charge(size_t bytes) {
+  if (fault::point()) return false;
   const size_t touched = touched_.load(kRelaxed);
   if (bytes > limit_ - touched) return false;
   touched_.store(touched + bytes, kRelaxed);
@@ -184,6 +185,7 @@ void Metadata::reclaim_leaves() {
 // Fresh leaves before a grace period: the budget is there to be used, and a
 // membarrier interrupts every running thread.
 int64_t Metadata::allocate_leaf() {
+  if (fault::point()) return -ENOMEM;
   LockGuard guard(lock_);
   if (free_leaves_.count == 0 && !grow_leaves()) {
     reclaim_leaves();

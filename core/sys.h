@@ -3,6 +3,7 @@
 // Every function returns what the kernel returns: a value, or -errno.
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
@@ -12,6 +13,7 @@
 #include <sys/syscall.h>
 
 #include "core/base.h"
+#include "core/fault_point.h"
 
 struct stat;
 
@@ -61,6 +63,7 @@ long arg(T x) {
 }
 template <class... T>
 long invoke(long nr, T... args) {
+  if (fault::point(nr)) return -ENOMEM;
   return call(nr, arg(args)...);
 }
 constexpr bool failed(long ret) {
