@@ -50,5 +50,10 @@ constexpr unsigned trailing_zeros(uint64_t x) {  // x > 0
 constexpr uint64_t pages_of(uint64_t size) {
   return (size >> kPageShift) + ((size & (kPageSize - 1)) != 0);
 }
+// Pages of another size that [offset, offset + bytes) lies in; bytes > 0.
+constexpr uint64_t pages_touched(uint64_t offset, uint64_t bytes,
+                                 uint64_t page_size) {
+  return (offset + bytes - 1) / page_size - offset / page_size + 1;
+}
 
 }  // namespace racache

@@ -166,9 +166,8 @@ void choose_source(FillOp& op, int fd) {
   op.read.slot = static_cast<uint32_t>(file.direct_slot);
   if (!file.check_page_cache.load(std::memory_order_relaxed)) return;
   if (file.buffered_slot < 0 || fd < 0) return;
-  const int64_t cached = lease::cached_pages(fd, op.read.offset, op.read.bytes);
-  const uint64_t wanted = pages_of(fill_op::expected_bytes(op));
-  if (cached < 0 || static_cast<uint64_t>(cached) < wanted) return;
+  const uint64_t expected = fill_op::expected_bytes(op);
+  if (!lease::all_cached(fd, op.read.offset, expected)) return;
   op.buffered = true;
   op.read.slot = static_cast<uint32_t>(file.buffered_slot);
 }

@@ -51,8 +51,11 @@ struct Facts {
 // equal ctime means equal bytes. (FAT, for one, has only a settable mtime.)
 [[nodiscard]] bool keeps_ctime(int fd);
 
-// Pages of [offset, offset + length) that the kernel's page cache holds;
-// -1 when this kernel cannot say (no cachestat(2)).
+// Pages (of the system's size) of [offset, offset + length), length 0 is to the
+// end, that the kernel's page cache holds; -1 when this kernel cannot say (no
+// cachestat(2)).
 [[nodiscard]] int64_t cached_pages(int fd, uint64_t offset, uint64_t length);
+// Whether it holds all of [offset, offset + length), length > 0.
+[[nodiscard]] bool all_cached(int fd, uint64_t offset, uint64_t length);
 
 }  // namespace racache::lease

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include <linux/futex.h>
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 
 #include "core/base.h"
@@ -70,6 +71,8 @@ constexpr bool failed(long ret) {
   return static_cast<unsigned long>(ret) >= static_cast<unsigned long>(-4095);
 }
 
+// The CPU's, as the kernel maps and caches; the cache's own is kPageSize.
+inline uint64_t page_size() { return getauxval(AT_PAGESZ); }
 inline int gettid() { return static_cast<int>(invoke(SYS_gettid)); }
 inline int getpid() { return static_cast<int>(invoke(SYS_getpid)); }
 inline uint64_t monotonic_ns() {
