@@ -53,7 +53,7 @@ struct Uring : Backend {
   uint64_t sleep_ns = 0;
   // Counters: relaxed, they order nothing.
   std::atomic<uint64_t> polls{0}, polled{0}, reaps{0}, sleeps{0}, kicks{0},
-      overflow{0}, rescues{0}, retried{0};
+      overflow{0}, rescues{0}, retried{0}, lost_core{0};
 };
 
 Uring& of(Backend& self) { return static_cast<Uring&>(self); }
@@ -167,6 +167,7 @@ bool spin(Uring& u, std::atomic<uint32_t>& word, uint32_t mask, uint64_t now,
     now = sys::monotonic_ns();
     if (now - last > PollPolicy::kLostCoreNs) {
       u.policy.lost_core(now);
+      count(u.lost_core);
       return false;
     }
   }
@@ -348,10 +349,11 @@ Expected<Backend*> make_uring(const UringOptions& options) {
 UringStats uring_stats(Backend& backend) {
   Uring& u = of(backend);
   constexpr auto kRelaxed = std::memory_order_relaxed;
-  return {u.polls.load(kRelaxed),   u.polled.load(kRelaxed),
-          u.reaps.load(kRelaxed),   u.sleeps.load(kRelaxed),
-          u.kicks.load(kRelaxed),   u.overflow.load(kRelaxed),
-          u.rescues.load(kRelaxed), u.retried.load(kRelaxed)};
+  return {u.polls.load(kRelaxed),    u.polled.load(kRelaxed),
+          u.reaps.load(kRelaxed),    u.sleeps.load(kRelaxed),
+          u.kicks.load(kRelaxed),    u.overflow.load(kRelaxed),
+          u.rescues.load(kRelaxed),  u.retried.load(kRelaxed),
+          u.lost_core.load(kRelaxed)};
 }
 
 }  // namespace racache

@@ -23,14 +23,15 @@ struct UringOptions {
 
 // How often each way of waiting was taken; for statistics and tests.
 struct UringStats {
-  uint64_t polls;     // times a wait polled
-  uint64_t polled;    // of them: ended by polling
-  uint64_t reaps;     // sleeps in io_uring_enter
-  uint64_t sleeps;    // sleeps on a word
-  uint64_t kicks;     // hand-overs of the reaper role to a sleeper
-  uint64_t overflow;  // sleeps without a place in the sleepers' list
-  uint64_t rescues;   // sleeps that only their time limit ended; should be 0
-  uint64_t retried;   // reads cancelled by their thread's end, begun again
+  uint64_t polls;      // times a wait polled
+  uint64_t polled;     // of them: ended by polling
+  uint64_t reaps;      // sleeps in io_uring_enter
+  uint64_t sleeps;     // sleeps on a word
+  uint64_t kicks;      // hand-overs of the reaper role to a sleeper
+  uint64_t overflow;   // sleeps without a place in the sleepers' list
+  uint64_t rescues;    // sleeps that only their time limit ended; should be 0
+  uint64_t retried;    // reads cancelled by their thread's end, begun again
+  uint64_t lost_core;  // polls given up because the core was taken away
 };
 [[nodiscard]] UringStats uring_stats(Backend& backend);
 
