@@ -5,6 +5,7 @@
 
 #include "core/copy.h"
 #include "core/engine.h"
+#include "core/lease_watch.h"
 #include "core/prev_pos.h"
 #include "core/verify.h"
 
@@ -197,7 +198,9 @@ void count_read(ThreadSlot& slot, File& file, size_t bytes, bool hit) {
 }  // namespace
 
 uint64_t size(const File& file) { return file.size; }
-bool readable(const File& file) { return file.readable(); }
+bool readable(const File& file) {
+  return lease_watch::current() && file.readable();
+}
 
 ReadResult read_hit(File& file, OpenStream& stream, const iovec* iov,
                     int iov_count, uint64_t offset) {

@@ -109,8 +109,10 @@ namespace cache {
 
 // Constant while readable(file).
 [[nodiscard]] uint64_t size(const File& file);
-// The lease is held: the cache speaks for this file. Once false, for ever
-// false.
+// The cache speaks for this file at this moment: its lease is held, and leases
+// are looked after (core/lease_watch.h). If only the latter fails, it may be
+// true again after engine::settle_breaks(). What follows is asked for by a read
+// or seek that began before this was true.
 [[nodiscard]] bool readable(const File& file);
 
 struct ReadResult {

@@ -83,6 +83,7 @@ struct Counters {
   X(kChanged, "reopen: another file")                                         \
   X(kBudget, "budget")                                                        \
   X(kBroken, "lease: broken by a writer")                                     \
+  X(kUnwatched, "lease: the service thread does not run")                     \
   X(kRingLost, "ring lost")                                                   \
   X(kNoEngine, "engine: could not start")                                     \
   X(kIo, "io: errors")                                                        \

@@ -89,18 +89,8 @@ uint64_t attribute(uint64_t device, const char* directory, const char* name,
   TextBuffer<128> path;
   path << "/sys/dev/block/" << uint64_t{major(device)} << ':'
        << uint64_t{minor(device)} << directory << name;
-  const long fd = sys::invoke(SYS_openat, AT_FDCWD, path.c_str(),
-                              O_RDONLY | O_CLOEXEC);
-  if (sys::failed(fd)) return fallback;
-  char text[32];
-  const long n = sys::invoke(SYS_read, fd, text, sizeof text);
-  sys::invoke(SYS_close, fd);
   uint64_t value;
-  if (sys::failed(n) ||
-      !limits::parse_number({text, static_cast<size_t>(n)}, value)) {
-    return fallback;
-  }
-  return value;
+  return limits::read_number(path.c_str(), value) ? value : fallback;
 }
 
 // A partition has its queue in the directory of the whole disk.

@@ -186,7 +186,8 @@ Engine* get_or_start(Root& r) {
 
 bool passing(Reason reason) {
   return reason == Reason::kWriter || reason == Reason::kBudget ||
-         reason == Reason::kBroken || reason == Reason::kChanged;
+         reason == Reason::kBroken || reason == Reason::kChanged ||
+         reason == Reason::kUnwatched;
 }
 
 Adopted refused(Reason reason) {
@@ -202,6 +203,7 @@ void set_stream(OpenStream& stream, const File& file) {
 }  // namespace
 
 void configure(const Config& config) {
+  vdso::init();
   g_config = config;
   void* page = mapping::reserve(sizeof(Root), MADV_WIPEONFORK);
   if (page != nullptr) {

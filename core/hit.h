@@ -4,8 +4,9 @@
 // own slot; whatever else comes up is left to read_hit(), which meets it again.
 //
 // Nothing is remembered from one hit to the next, so nothing can be out of
-// date. Each looks, inside its section, at the file's state (a lease given up
-// is kBroken before the writer goes on), at the index, and at the folio's word
+// date. Each looks first whether leases are looked after; then, inside its
+// section, at the file's state (a lease given up is kBroken before the writer
+// goes on), at the index, and at the folio's word
 // (evicted and dropped folios are out of the index first; their memory, like
 // the File's own, is used again only when the section is over). Of what happens
 // after the look, a read that began before it may know nothing.
@@ -15,6 +16,7 @@
 
 #include "core/copy.h"
 #include "core/engine.h"
+#include "core/lease_watch.h"
 #include "core/prev_pos.h"
 
 namespace racache::cache {
@@ -66,6 +68,11 @@ constexpr uint32_t kPlain = Folio::kUptodate | Folio::kReferenced;
 
 // Where all of it is static: tests of the hooks have another.
 struct Plain {
+  // Before either of the others, in the same call of the program.
+  [[gnu::always_inline]] static bool current() {
+    return lease_watch::current();
+  }
+
   // One buffer out of one folio: the bytes copied, or 0 when it is anything
   // else, with nothing done. Inside an epoch section of `slot`, the caller's.
   [[gnu::always_inline]] static size_t hit(File& file, OpenStream& stream,

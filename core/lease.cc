@@ -7,7 +7,9 @@
 #include <sys/vfs.h>
 #include <cerrno>
 
+#include "core/lease_watch.h"
 #include "core/sys.h"
+#include "core/system_limits.h"
 #include "core/text.h"
 
 namespace racache::lease {
@@ -86,6 +88,16 @@ void renew_owner(int fd, int service_tid) { set_owner(fd, service_tid); }
 
 void release(int fd) { fcntl_call(fd, F_SETLEASE, F_UNLCK); }
 
+uint64_t break_time_ns() {
+  constexpr uint64_t kSecondNs = 1'000'000'000, kDay = 24 * 60 * 60;
+  uint64_t seconds = 1;
+  if (!limits::read_number("/proc/sys/fs/lease-break-time", seconds)) {
+    return kSecondNs;
+  }
+  // 0: for as long as it takes.
+  return (seconds == 0 || seconds > kDay ? kDay : seconds) * kSecondNs;
+}
+
 bool breaking(int fd) { return fcntl_call(fd, F_GETLEASE, 0) != F_RDLCK; }
 
 Opened reopen_direct(int tid, int fd, uint64_t device, uint64_t inode) {
@@ -163,3 +175,5 @@ bool all_cached(int fd, uint64_t offset, uint64_t length) {
 }
 
 }  // namespace racache::lease
+
+constinit std::atomic<uint64_t> racache::lease_watch::until_ns{0};

@@ -22,6 +22,9 @@ void release(int fd);
 // A break's signal is sent with the ids that the owner had when it was set; as
 // others, it would not arrive. The lease stays.
 void renew_owner(int fd, int service_tid);
+// How long the kernel lets a writer wait before it takes the lease away, by
+// /proc/sys/fs/lease-break-time. Where that cannot be read, its least value.
+[[nodiscard]] uint64_t break_time_ns();
 // A writer is waiting for us to let go.
 [[nodiscard]] bool breaking(int fd);
 

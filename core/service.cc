@@ -8,6 +8,7 @@
 #include "core/eligible.h"
 #include "core/engine.h"
 #include "core/lease.h"
+#include "core/lease_watch.h"
 #include "core/thread.h"
 
 namespace racache {
@@ -35,6 +36,7 @@ void unshare_descriptors(int ring) {
 int Service::start(Engine& engine) {
   prepare(engine);
   if (!table_.init(engine)) return -ENOMEM;
+  lease_watch::begin();
   const int tid = start_thread("racache", main, this);
   if (tid < 0) return tid;
   tid_.store(tid, std::memory_order_relaxed);  // as it does itself
@@ -56,6 +58,7 @@ void Service::run() {
   Backend& backend = *engine_->backend;
   unshare_descriptors(backend.ring_fd(backend));
   next_census_ns_ = sys::monotonic_ns() + kSecondNs;
+  break_time_ns_ = lease::break_time_ns();
   engine::in_private_table(*engine_);
   while (!stop_.load(std::memory_order_acquire)) {
     wait_for_work();
@@ -67,6 +70,7 @@ void Service::run() {
     // Nobody else may be left to notice what the device has finished.
     backend.poll(backend);
     const uint64_t now = sys::monotonic_ns();
+    if (now >= next_census_ns_) break_time_ns_ = lease::break_time_ns();
     look_after_files(now);
     engine_->evictor.sweep(*engine_);
     rounds_.fetch_add(1, std::memory_order_release);
@@ -107,7 +111,8 @@ void Service::wake() {
 uint64_t Service::time_to_wait() const {
   if (by_clock_.load(std::memory_order_acquire)) return kByClockNs;
   const uint64_t now = sys::monotonic_ns();
-  uint64_t next = now + kSecondNs;
+  const uint64_t most = break_time_ns_ / 8;
+  uint64_t next = now + (most < kSecondNs ? most : kSecondNs);
   if (next_look_ns_ != 0 && next_look_ns_ < next) next = next_look_ns_;
   if (next_census_ns_ != 0 && next_census_ns_ < next) next = next_census_ns_;
   return next > now ? next - now : 0;
@@ -118,23 +123,32 @@ uint64_t Service::time_to_wait() const {
 // is not waited for: this thread would then be a taker of the program's own.
 // It is only looked at, once a second at the latest.
 void Service::wait_for_work() {
+  take_signal(time_to_wait());
   constexpr int kMost = 256;
-  const uint64_t set = signal_bit(lease::kSignal);
-  timespec timeout = sys::to_timespec(time_to_wait());
-  for (int taken = 0; taken < kMost; ++taken) {
-    siginfo_t info{};
-    const long signal =
-        sys::invoke(SYS_rt_sigtimedwait, &set, &info, &timeout, sizeof set);
-    if (signal != lease::kSignal) break;
-    if (info.si_code > 0) {
-      if (File* file = table_.find_by_fd(info.si_fd)) break_lease(*file);
-    }
-    timeout = {0, 0};
-  }
+  uint64_t look_ns = 0;
+  int taken = 0;
+  do {
+    look_ns = sys::coarse_ns();
+  } while (take_signal(0) && ++taken < kMost);
   woken_.store(false, std::memory_order_release);
   uint64_t pending = 0;
   sys::invoke(SYS_rt_sigpending, &pending, sizeof pending);
   if ((pending & signal_bit(SIGIO)) != 0) scan_leases();
+  if (taken < kMost) lease_watch::looked(look_ns, break_time_ns_);
+}
+
+// False: there was none.
+bool Service::take_signal(uint64_t wait_ns) {
+  const uint64_t set = signal_bit(lease::kSignal);
+  const timespec timeout = sys::to_timespec(wait_ns);
+  siginfo_t info{};
+  const long signal =
+      sys::invoke(SYS_rt_sigtimedwait, &set, &info, &timeout, sizeof set);
+  if (signal != lease::kSignal) return false;
+  if (info.si_code > 0) {
+    if (File* file = table_.find_by_fd(info.si_fd)) break_lease(*file);
+  }
+  return true;
 }
 
 // State first, lease second: a read that begins after the writer's open went
@@ -173,7 +187,18 @@ void Service::scan_leases() {
   });
 }
 
+// A thread that has not been heard of for so long is not waited for.
+bool Service::answers() {
+  constexpr uint64_t kPatienceNs = 50'000'000;
+  return lease_watch::current() || !lease_watch::begun() || settle(kPatienceNs);
+}
+
 void Service::adopt(AdoptRequest& request) {
+  if (!answers()) {
+    request.file = nullptr;
+    request.reason = Reason::kUnwatched;
+    return;
+  }
   request.done.store(0, std::memory_order_relaxed);
   AdoptRequest* head = requests_.load(std::memory_order_relaxed);
   do {

@@ -66,10 +66,12 @@ class Service {
 
  private:
   static void main(void* argument);
+  [[nodiscard]] bool answers();
   void run();
   void become_complete();
   void wake();
   void wait_for_work();
+  bool take_signal(uint64_t wait_ns);
   [[nodiscard]] uint64_t time_to_wait() const;
   void break_lease(File& file);
   void give_up(File& file);
@@ -121,6 +123,7 @@ class Service {
   std::atomic<int> tid_{0};                 // set before anyone else asks
   uint64_t next_look_ns_ = 0;               // 0: no file needs looking after
   uint64_t next_census_ns_ = 0;
+  uint64_t break_time_ns_ = 0;  // read again at each census
   std::atomic<bool> census_soon_{false};
   // Of the thread whose end was expected last, above its exit status.
   std::atomic<uint64_t> expected_end_{0};

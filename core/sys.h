@@ -15,6 +15,7 @@
 
 #include "core/base.h"
 #include "core/fault_point.h"
+#include "core/vdso.h"
 
 struct stat;
 
@@ -75,12 +76,15 @@ constexpr bool failed(long ret) {
 inline uint64_t page_size() { return getauxval(AT_PAGESZ); }
 inline int gettid() { return static_cast<int>(invoke(SYS_gettid)); }
 inline int getpid() { return static_cast<int>(invoke(SYS_getpid)); }
-inline uint64_t monotonic_ns() {
-  timespec ts;  // libc's vDSO call: no system call, no errno on success
-  clock_gettime(CLOCK_MONOTONIC, &ts);
+inline uint64_t clock_ns(clockid_t clock) {
+  timespec ts;
+  vdso::clock_gettime(clock, &ts);
   return static_cast<uint64_t>(ts.tv_sec) * 1000000000u +
          static_cast<uint64_t>(ts.tv_nsec);
 }
+inline uint64_t monotonic_ns() { return clock_ns(CLOCK_MONOTONIC); }
+// The same clock, behind by a tick at most; a quarter of the cost.
+inline uint64_t coarse_ns() { return clock_ns(CLOCK_MONOTONIC_COARSE); }
 
 inline timespec to_timespec(uint64_t ns) {
   return {static_cast<time_t>(ns / 1000000000u),

@@ -91,6 +91,15 @@ bool parse_number(std::string_view text, uint64_t& out) {
   return parse_decimal(trim(text), out);
 }
 
+bool read_number(const char* path, uint64_t& out) {
+  const long fd = sys::invoke(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+  if (sys::failed(fd)) return false;
+  char text[32];
+  const long n = sys::invoke(SYS_read, fd, text, sizeof text);
+  sys::invoke(SYS_close, fd);
+  return !sys::failed(n) && parse_number({text, static_cast<size_t>(n)}, out);
+}
+
 uint64_t parse_limit(std::string_view text) {
   uint64_t n;
   if (!parse_number(text, n)) return kUnlimited;

@@ -19,6 +19,10 @@ inline constexpr uint64_t kUnlimited = ~uint64_t{0};
 // anything else, overflow included. For sysfs and cgroup files.
 [[nodiscard]] bool parse_number(std::string_view text, uint64_t& out);
 
+// The number that a file of sysfs or /proc/sys holds; false when it cannot be
+// read. `path` ends with a 0.
+[[nodiscard]] bool read_number(const char* path, uint64_t& out);
+
 // memory.max, memory.high, memory.limit_in_bytes: bytes, or kUnlimited for
 // "max", for v1's huge "no limit" numbers and for what is not understood.
 [[nodiscard]] uint64_t parse_limit(std::string_view text);

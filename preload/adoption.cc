@@ -183,6 +183,10 @@ File* obtain(const Held& held, May may) {
         break;
       case Stage::kCached:
         if (File* file = readable_file(open)) return file;
+        // Maybe it is only that nobody has looked: the process was stopped.
+        if (engine::settle_breaks()) {
+          if (File* file = readable_file(open)) return file;
+        }
         if (!lose(held, status)) return nullptr;
         break;
       case Stage::kRefused:

@@ -69,7 +69,8 @@ template <class Hit>
 template <class Cache = cache::Plain>
 [[gnu::always_inline]] inline size_t hit_at(int fd, void* buffer, size_t count,
                                             off_t offset) {
-  if (RACACHE_UNLIKELY(!plain::fit(buffer, count))) return 0;
+  if (RACACHE_UNLIKELY(!plain::fit(buffer, count) || !Cache::current()))
+    return 0;
   // A negative offset lies beyond every file.
   return plain::attempt(fd, [=](File& file, OpenFile& open, ThreadSlot& slot) {
     return Cache::hit(file, open.stream, slot, buffer, count,
@@ -81,7 +82,8 @@ template <class Cache = cache::Plain>
 template <class Cache = cache::Plain>
 [[gnu::always_inline]] inline size_t hit_next(int fd, void* buffer,
                                               size_t count) {
-  if (RACACHE_UNLIKELY(!plain::fit(buffer, count))) return 0;
+  if (RACACHE_UNLIKELY(!plain::fit(buffer, count) || !Cache::current()))
+    return 0;
   return plain::attempt(fd, [=](File& file, OpenFile& open, ThreadSlot& slot) {
     return Cache::hit_next(file, open.stream, slot, buffer, count,
                            open.position);

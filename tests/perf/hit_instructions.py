@@ -17,11 +17,13 @@ import shutil
 import subprocess
 import sys
 
-# What, call, bytes, most instructions.
+# What, call, bytes, most instructions. 15 of them ask the clock whether leases
+# are still looked after (core/lease_watch.h); valgrind hides the vDSO, so here
+# that is a system call, which it counts as one.
 CASES = [
-    ("4 KiB pread", "pread", 4096, 150),
-    ("4 KiB read", "read", 4096, 156),
-    ("512 B pread", "pread", 512, 150),
+    ("4 KiB pread", "pread", 4096, 166),
+    ("4 KiB read", "read", 4096, 172),
+    ("512 B pread", "pread", 512, 166),
 ]
 HITS = 8192
 COPY = "racache_copy"

@@ -14,6 +14,7 @@
 #include "core/backend_fake.h"
 #include "core/engine.h"
 #include "core/hit.h"
+#include "core/lease_watch.h"
 
 namespace racache {
 
@@ -39,6 +40,8 @@ class EngineFixture {
     e.background.prepare(e);
     e.service.prepare(e);
     e.pid = sys::getpid();
+    // There are no leases here to lose.
+    lease_watch::looked(sys::coarse_ns(), uint64_t{1} << 62);
   }
   ~EngineFixture() {
     recent::settle(nullptr);

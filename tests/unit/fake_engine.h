@@ -108,6 +108,7 @@ uint32_t generation() {
 }
 uint32_t process_number() { return epoch::process_number(); }
 void count_refusal(Reason) { ++fake::engine.refusals_counted; }
+bool settle_breaks() { return false; }
 Reason hopeless(int fd) {
   ++fake::engine.glances;
   struct stat st;
@@ -139,6 +140,7 @@ bool readable(const File& file) {
 }
 // Plain while hits are not to stop, and within the file.
 struct Plain {
+  static bool current() { return true; }  // the fake has no leases
   static size_t hit(File& file, OpenStream&, ThreadSlot&, void* to,
                     size_t bytes, uint64_t offset) {
     const fake::FakeFile& f = fake::as_fake(file);
