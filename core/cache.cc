@@ -63,15 +63,28 @@ size_t clip(const File& file, uint64_t offset, size_t total) {
   return total < left ? total : static_cast<size_t>(left);
 }
 
-void touch(Folio& folio, uint32_t word, Counters& counters) {
-  if (RACACHE_UNLIKELY((word & Folio::kReadahead) != 0)) {
-    if ((folio.word.fetch_and(~Folio::kReadahead, std::memory_order_relaxed) &
-         Folio::kReadahead) != 0) {
-      counters.used_bytes += kPageSize << Folio::order_of(word);
-    }
+// Before the first read: what the device brought was not in vain.
+void count_first_use(Folio& folio, uint32_t word, Counters& counters) {
+  if ((folio.word.fetch_and(~Folio::kReadahead, std::memory_order_relaxed) &
+       Folio::kReadahead) != 0) {
+    counters.used_bytes += kPageSize << Folio::order_of(word);
   }
-  if ((word & Folio::kReferenced) == 0) {
-    folio.word.fetch_or(Folio::kReferenced, std::memory_order_relaxed);
+}
+
+// Small reads in a row are one use of a part, not many: a read that goes on
+// where the last one of this description stopped says nothing new.
+RACACHE_COLD void note_use(Folio& folio, uint32_t word, uint64_t offset,
+                           size_t within, size_t bytes, uint64_t previous,
+                           Counters& counters) {
+  if ((word & Folio::kReadahead) != 0) count_first_use(folio, word, counters);
+  const unsigned order = Folio::order_of(word);
+  const uint32_t parts = Folio::use_of(order, within, bytes,
+                                       Folio::goes_on(order, offset, previous));
+  const uint32_t used = (word >> Folio::kUsedShift) & parts;
+  const uint32_t bits =
+      (used << Folio::kAgainShift) | ((parts & ~used) << Folio::kUsedShift);
+  if ((word & bits) != bits) {
+    folio.word.fetch_or(bits, std::memory_order_relaxed);
   }
 }
 
@@ -83,8 +96,10 @@ struct Progress {
 };
 
 // Copies folio after folio while they are plainly there. Inside a section.
+// `previous` is where the description's last read ended.
 RACACHE_HOT Progress copy_present(File& file, uint64_t& offset, size_t& left,
-                                  Destination& to, Counters& counters) {
+                                  Destination& to, uint64_t previous,
+                                  Counters& counters) {
   Arena& arena = file.engine->arena;
   while (left != 0) {
     const FolioId id = file.index.lookup(offset >> kPageShift);
@@ -101,7 +116,9 @@ RACACHE_HOT Progress copy_present(File& file, uint64_t& offset, size_t& left,
     const size_t size = kPageSize << Folio::order_of(word);
     const size_t within = offset & (size - 1);
     const size_t n = left < size - within ? left : size - within;
-    touch(folio, word, counters);
+    if (RACACHE_UNLIKELY(!Folio::well_known(word, within, n))) {
+      note_use(folio, word, offset, within, n, previous, counters);
+    }
     const size_t copied = to.put(arena.memory(id) + within, n);
     offset += copied;
     left -= copied;
@@ -210,8 +227,8 @@ ReadResult read_hit(File& file, OpenStream& stream, const iovec* iov,
   const size_t total = clip(file, offset, total_of(iov, iov_count));
   size_t left = total;
   Destination to(iov, iov_count, 0);
-  const Progress progress =
-      copy_present(file, offset, left, to, slot->counters);
+  const Progress progress = copy_present(file, offset, left, to,
+                                         prev_pos::get(stream), slot->counters);
   if (progress.stop != Stop::kEnd) return {total - left, false};
   if (total != 0) prev_pos::note(*slot, stream, offset);
   count_read(*slot, file, total, true);
@@ -230,12 +247,14 @@ ReadResult read(File& file, OpenStream& stream, const iovec* iov, int iov_count,
   Destination to(iov, iov_count, skip);
   prev_pos::take_over(*slot, stream);
   bool complete = true;
+  const uint64_t previous = skip != 0 ? offset + skip : prev_pos::get(stream);
   for (;;) {
     const uint64_t before = read.offset;
     Progress progress;
     {
       epoch::Section section(*slot);
-      progress = copy_present(file, read.offset, read.left, to, slot->counters);
+      progress = copy_present(file, read.offset, read.left, to, previous,
+                              slot->counters);
     }
     if (progress.stop == Stop::kEnd) break;
     if (read.offset != before) read.stuck = read.absent = 0;

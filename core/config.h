@@ -10,6 +10,7 @@
 
 #include "core/arena.h"
 #include "core/base.h"
+#include "core/eviction_policy.h"
 #include "core/text.h"
 
 namespace racache {
@@ -42,6 +43,7 @@ struct Config {
   const char* runtime_directory = "";  // XDG_RUNTIME_DIR, if that is to be used
   int64_t poll_us = -1;
   int64_t depth = -1;
+  EvictKind evict = EvictKind::kS3Fifo;
   uint64_t verify = 0;
   LogLevel log = LogLevel::kWarn;
   bool large_forced = true;  // RACACHE_DISABLE=large_forced,half_window,

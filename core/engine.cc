@@ -110,9 +110,13 @@ bool make_parts(Engine& engine) {
   choose_copy();
   if (!make_arena(engine)) return false;
   const uint64_t limit = engine.arena.limit();
-  // A folio array of 16 bytes a page is 0.39 %; with this it stays below 1 %.
+  // A folio array of 16 bytes a page is 0.39 %, what eviction remembers 0.08 %;
+  // with this it stays below 1 %.
   const uint64_t least = 256 << 10;
-  const uint64_t budget = limit / 180 < least ? least : limit / 180;
+  const uint64_t budget = limit / 190 < least ? least : limit / 190;
+  if (!engine.evictor.policy().init(engine.config.evict, engine.arena)) {
+    return false;
+  }
   if (!engine.metadata.init(budget)) return false;
   const uint64_t ops = limit >> 20;
   if (!engine.ops.init(ops < 32 ? 32 : ops > 512 ? 512 : ops)) return false;
@@ -132,6 +136,7 @@ Engine* unmake(Engine& engine) {
   if (engine.backend != nullptr) engine.backend->destroy(*engine.backend);
   engine.ops.destroy();
   engine.metadata.destroy();
+  engine.evictor.policy().destroy();
   engine.arena.destroy();
   if (engine.files != nullptr) {
     mapping::release(engine.files, sizeof(File) * kMaxFiles);

@@ -103,7 +103,8 @@ void collect_memory(const Engine& engine, Snapshot& s) {
   for (unsigned o = 0; o < kOrders; ++o) {
     s.memory_used += s.live_by_order[o] * (kPageSize << o);
   }
-  s.memory_metadata = engine.metadata.used() + engine.arena.metadata_bytes();
+  s.memory_metadata = engine.metadata.used() + engine.arena.metadata_bytes() +
+                      engine.evictor.policy().metadata_bytes();
   s.memory_huge = engine.arena.huge_bytes();
 }
 

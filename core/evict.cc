@@ -11,13 +11,10 @@ constexpr uint64_t kGraceTimeoutNs = 2'000'000;
 // the same for many as for one.
 constexpr uint64_t kBatchPages = 4 * kBlockPages;
 
-uint64_t pages_in(const Arena& arena, FolioId id) {
-  return arena.folio(id).pages();
-}
-
 }  // namespace
 
 void Evictor::push(Engine& engine, FolioId id) {
+  policy_.gone(engine.arena.folio(id).word.load(std::memory_order_relaxed));
   LockGuard guard(limbo_lock_);
   engine.arena.folio(id).link = open_.head;
   open_.head = id;
@@ -69,61 +66,31 @@ void Evictor::sweep(Engine& engine) {
   if (flush(engine, 0)) flush(engine, 0);
 }
 
-// The folio may change hands while we look: the index entry, read under the
-// file's lock, is what proves that it still is this file's.
-bool Evictor::try_evict(Engine& engine, FolioId id, uint64_t* pages) {
-  Folio& folio = engine.arena.folio(id);
-  uint32_t word = folio.word.load(std::memory_order_relaxed);
-  if ((word & Folio::kUptodate) == 0 || (word & Folio::kDead) != 0) {
-    return false;
-  }
-  if ((word & Folio::kReferenced) != 0) {
-    folio.word.fetch_and(~Folio::kReferenced, std::memory_order_relaxed);
-    return false;  // its second chance
-  }
-  const uint32_t number = __atomic_load_n(&folio.file, __ATOMIC_RELAXED);
-  if (number >= engine.files_used.load(std::memory_order_acquire)) {
-    return false;
-  }
-  File& file = engine.files[number];
-  if (!file.lock.try_lock()) return false;
-  bool killed = false;
-  const PageIndex first = __atomic_load_n(&folio.index, __ATOMIC_RELAXED);
-  if (file.state.load(std::memory_order_acquire) != File::State::kFree &&
-      first < file.pages && file.index.lookup(first) == id &&
-      folio.try_kill()) {
-    const unsigned order =
-        Folio::order_of(folio.word.load(std::memory_order_relaxed));
-    file.index.erase(first, order);
-    *pages += uint64_t{1} << order;
-    killed = true;
-  }
-  file.lock.unlock();
-  if (killed) push(engine, id);
-  return killed;
-}
-
-// At most two turns of the hand: the first may only clear reference bits.
 bool Evictor::evict_some(Engine& engine, uint64_t pages) {
   LockGuard guard(lock_);
   uint64_t freed = 0;
   uint64_t evicted = 0;
-  const uint64_t frames = engine.arena.block_count() * kBlockPages;
-  for (uint64_t walked = 0; walked < 2 * frames && freed < pages;) {
-    const FolioId id = engine.arena.next_in_use(hand_);
-    if (id == kNoFolio) {  // the end of the arena
-      walked += frames - hand_ + 1;
-      hand_ = 1;
-      continue;
+  // Enough for a hand that has to come round three times.
+  uint64_t budget = 4 * engine.arena.block_count() * kBlockPages;
+  while (freed < pages) {
+    const Victim victim = policy_.next(&budget);
+    if (victim.id == kNoFolio) break;
+    if (take(engine, victim, &freed)) {
+      ++evicted;
+    } else {
+      policy_.put_back(victim.id);
+      if (budget == 0 || --budget == 0) break;
     }
-    walked += id - hand_ + 1;
-    const uint64_t size = pages_in(engine.arena, id);
-    if (try_evict(engine, id, &freed)) ++evicted;
-    hand_ = static_cast<FolioId>(id + size);
-    if (hand_ > frames) hand_ = 1;
   }
   if (ThreadSlot* slot = epoch::self()) slot->counters.evicted += evicted;
   return evicted != 0;
+}
+
+// Both generations of the limbo, waiting for their grace.
+bool Evictor::settle(Engine& engine) {
+  if (!flush(engine, kGraceTimeoutNs)) return false;
+  flush(engine, kGraceTimeoutNs);
+  return true;
 }
 
 bool Evictor::reclaim(Engine& engine, uint64_t pages) {
@@ -134,14 +101,10 @@ bool Evictor::reclaim(Engine& engine, uint64_t pages) {
     if (free >= pages) return true;
     const uint64_t missing = pages - free;
     const uint64_t batch = missing < least ? least : missing;
-    if (!evict_some(engine, batch)) {
-      // Nothing to evict; something may still be waiting for its grace.
-      if (!flush(engine, kGraceTimeoutNs)) return false;
-      flush(engine, kGraceTimeoutNs);
-      return engine.arena.free_pages() >= pages;
-    }
-    if (!flush(engine, kGraceTimeoutNs)) return false;
-    flush(engine, kGraceTimeoutNs);
+    // Nothing to evict: something may still be waiting for its grace.
+    const bool evicted = evict_some(engine, batch);
+    if (!settle(engine)) return false;
+    if (!evicted) break;
   }
   return engine.arena.free_pages() >= pages;
 }

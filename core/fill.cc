@@ -17,6 +17,7 @@ struct Batch {
   FillOp* first = nullptr;
   FillOp* last = nullptr;
   FillOp* open = nullptr;  // still growing
+  bool once = false;       // its reader will not come back
 };
 
 Counters* counters() {
@@ -118,12 +119,15 @@ Inserted insert_folio(File& file, const Step& step, Batch& batch) {
     engine.arena.release(id, step.order);
     return Inserted::kNoMemory;
   }
-  engine.arena.folio(id).begin_fill(file.number, step.index, step.order,
-                                    step.mark);
+  EvictionPolicy& policy = engine.evictor.policy();
+  engine.arena.folio(id).begin_fill(
+      file.number, step.index, step.order, step.mark,
+      policy.traits(identity_of(file), step.index, step.order, batch.once));
   const FileIndex::Insert result =
       file.index.insert(step.index, step.order, id);
   if (result == FileIndex::Insert::kOk) {
     append(*op, engine, id, step);
+    policy.admitted(id);
     return Inserted::kYes;
   }
   Folio& folio = engine.arena.folio(id);
@@ -227,8 +231,9 @@ void count_plan(const Plan& plan) {
   if (plan.trim_avoided) ++c->trims_avoided;
 }
 
-// Room for what a plan is likely to want, made before any lock is taken.
-void make_room(File& file, uint64_t request) {
+// Room for what a plan is likely to want, made before any lock is taken. `run`
+// pages of it are likely to be wanted in one piece.
+void make_room(File& file, uint64_t request, uint64_t run) {
   Engine& engine = *file.engine;
   engine.background.nudge();
   uint64_t window =
@@ -238,6 +243,10 @@ void make_room(File& file, uint64_t request) {
   const uint64_t most = engine.arena.limit() >> (kPageShift + 2);
   const uint64_t want = window < most ? window : most;
   if (engine.arena.free_pages() < want) engine.evictor.reclaim(engine, want);
+  // Room in crumbs would be filled with crumbs.
+  const unsigned order = floor_log2(run < want ? run | 1 : want | 1);
+  const unsigned largest = engine.config.max_order;
+  engine.evictor.make_run(engine, order < largest ? order : largest);
 }
 
 // One decision after another, under the locks of stream and file; the device
@@ -264,10 +273,11 @@ class Planner {
 };
 
 template <class Decide>
-void run_plan(File& file, OpenStream& stream, uint64_t request, int fd,
-              const Decide& decide) {
-  make_room(file, request);
+void run_plan(File& file, OpenStream& stream, uint64_t request, uint64_t run,
+              int fd, const Decide& decide) {
+  make_room(file, request, run);
   Planner planner(file, stream);
+  planner.batch.once = stream.stream.noreuse;
   {
     LockGuard stream_guard(stream.lock);
     LockGuard file_guard(file.lock);
@@ -362,7 +372,7 @@ namespace fill {
 
 void on_miss(File& file, OpenStream& stream, PageIndex page, uint64_t request,
              int fd) {
-  run_plan(file, stream, request, fd, [&](Planner& p) {
+  run_plan(file, stream, request, request, fd, [&](Planner& p) {
     const PageIndex end = stream.stream.start + stream.stream.size;
     const Plan plan = decide_miss(stream, p.limits, p.view, page, request);
     if (plan.ordered) stream.pipeline.begin(end, plan.start);
@@ -373,7 +383,7 @@ void on_miss(File& file, OpenStream& stream, PageIndex page, uint64_t request,
 void on_mark(File& file, OpenStream& stream, PageIndex first, unsigned order,
              uint64_t request, int fd) {
   if (Counters* c = counters(); c != nullptr) ++c->marks_hit;
-  run_plan(file, stream, request, fd,
+  run_plan(file, stream, request, file.ra_pages, fd,
            [&](Planner& p) { meet(p, first, order, request); });
 }
 
@@ -386,9 +396,9 @@ PageIndex force(File& file, PageIndex page, PageIndex end, int fd) {
     if (file.engine->ops.busy() + 8 > file.engine->ops.count()) break;
     const PageIndex stop = round_down(page, kBlockPages) + kBlockPages;
     const uint64_t pages = (stop < end ? stop : end) - page;
-    make_room(file, pages);
+    make_room(file, pages, pages);
     if (file.engine->arena.free_pages() < pages) break;
-    run_plan(file, none, pages, fd, [&](Planner& p) {
+    run_plan(file, none, pages, pages, fd, [&](Planner& p) {
       p.carry_out(
           readahead::on_force(none.stream, p.limits, page, pages, false));
     });

@@ -27,15 +27,33 @@ struct Spot {
   size_t bytes;  // at least one
 };
 
-// Flags that a plain hit finds: up to date and referenced, no mark, read
-// before. So there is nothing to set.
+// Flags that a plain hit finds: up to date, no mark, read before, and all of it
+// again since. So there is nothing to set.
 constexpr uint32_t kLook =
-    Folio::kUptodate | Folio::kReferenced | Folio::kMark | Folio::kReadahead;
-constexpr uint32_t kPlain = Folio::kUptodate | Folio::kReferenced;
+    Folio::kUptodate | Folio::kMark | Folio::kReadahead | Folio::kAgain;
+constexpr uint32_t kPlain = Folio::kUptodate | Folio::kAgain;
+
+// Nothing to set either: only the part that is wanted was read again, or the
+// stream (whose prev_pos is `previous`) is in the middle of it. By itself, and
+// given no more than this, so that the common case keeps its registers.
+[[gnu::noinline, gnu::cold]] inline bool nothing_new(uint32_t word,
+                                                     const int64_t& previous,
+                                                     uint64_t offset,
+                                                     size_t bytes) {
+  if (((word ^ kPlain) & (kLook & ~Folio::kAgain)) != 0) return false;
+  const unsigned order = Folio::order_of(word);
+  const size_t size = kPageSize << order;
+  const size_t within = offset & (size - 1);
+  if (bytes > size - within) return false;
+  return Folio::well_known(word, within, bytes) ||
+         Folio::goes_on_within(order, offset, bytes, prev_pos::load(previous));
+}
 
 // False: not plain.
-[[gnu::always_inline]] inline bool find(const File& file, uint64_t offset,
-                                        size_t count, Spot& spot) {
+[[gnu::always_inline]] inline bool find(const File& file,
+                                        const OpenStream& stream,
+                                        uint64_t offset, size_t count,
+                                        Spot& spot) {
   const uint64_t end = file.plain_size;
   if (RACACHE_UNLIKELY(!file.readable() || offset >= end)) return false;
   const uint64_t left = end - offset;
@@ -44,7 +62,10 @@ constexpr uint32_t kPlain = Folio::kUptodate | Folio::kReferenced;
   if (RACACHE_UNLIKELY(id == kNoFolio)) return false;
   const Arena& arena = file.engine->arena;
   const uint32_t word = arena.folio(id).word.load(std::memory_order_acquire);
-  if (RACACHE_UNLIKELY((word & kLook) != kPlain)) return false;
+  if (RACACHE_UNLIKELY((word & kLook) != kPlain) &&
+      !nothing_new(word, stream.stream.prev_pos, offset, bytes)) {
+    return false;
+  }
   const size_t size = kPageSize << Folio::order_of(word);
   const size_t within = offset & (size - 1);
   if (RACACHE_UNLIKELY(bytes > size - within)) return false;
@@ -64,6 +85,14 @@ constexpr uint32_t kPlain = Folio::kUptodate | Folio::kReferenced;
   return bytes;
 }
 
+// After a bad buffer, if nobody has moved on; otherwise it ends where it ends.
+[[gnu::noinline, gnu::cold]] inline bool give_back(
+    std::atomic<int64_t>& position, int64_t end, size_t bytes) {
+  const int64_t begin = end - static_cast<int64_t>(bytes);
+  return position.compare_exchange_strong(end, begin,
+                                          std::memory_order_relaxed);
+}
+
 }  // namespace plain
 
 // Where all of it is static: tests of the hooks have another.
@@ -79,7 +108,9 @@ struct Plain {
                                            ThreadSlot& slot, void* to,
                                            size_t bytes, uint64_t offset) {
     plain::Spot spot;
-    if (RACACHE_UNLIKELY(!plain::find(file, offset, bytes, spot))) return 0;
+    if (RACACHE_UNLIKELY(!plain::find(file, stream, offset, bytes, spot))) {
+      return 0;
+    }
     if (RACACHE_UNLIKELY(racache_copy(to, spot.at, spot.bytes) != spot.bytes)) {
       return 0;  // a bad buffer: the other ways say how far it goes
     }
@@ -96,20 +127,19 @@ struct Plain {
     int64_t at = position.load(std::memory_order_relaxed);
     const uint64_t offset = static_cast<uint64_t>(at);
     plain::Spot spot;
-    if (RACACHE_UNLIKELY(!plain::find(file, offset, bytes, spot))) return 0;
-    int64_t end = at + static_cast<int64_t>(spot.bytes);
+    if (RACACHE_UNLIKELY(!plain::find(file, stream, offset, bytes, spot))) {
+      return 0;
+    }
+    const int64_t end = at + static_cast<int64_t>(spot.bytes);
     if (RACACHE_UNLIKELY(!position.compare_exchange_strong(
             at, end, std::memory_order_relaxed))) {
       return 0;  // another reader was faster
     }
     const size_t copied = racache_copy(to, spot.at, spot.bytes);
     if (RACACHE_UNLIKELY(copied != spot.bytes)) {
-      // Given back, if nobody has moved on; otherwise it ends where it ends.
-      const bool back = position.compare_exchange_strong(
-          end, static_cast<int64_t>(offset), std::memory_order_relaxed);
-      return back ? 0 : copied;
+      return plain::give_back(position, end, spot.bytes) ? 0 : copied;
     }
-    return plain::count(slot, file, stream, offset + copied, copied);
+    return plain::count(slot, file, stream, static_cast<uint64_t>(end), copied);
   }
 };
 

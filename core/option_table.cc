@@ -32,6 +32,10 @@ constexpr Word<HugePages> kHugeWords[] = {{"auto", HugePages::kAuto},
                                           {"never", HugePages::kNever}};
 constexpr Word<Coherence> kCoherenceWords[] = {{"lease", Coherence::kLease},
                                                {"trust", Coherence::kTrust}};
+constexpr Word<EvictKind> kEvictWords[] = {{"s3fifo", EvictKind::kS3Fifo},
+                                           {"lru", EvictKind::kLru},
+                                           {"fifo", EvictKind::kFifo},
+                                           {"clock", EvictKind::kClock}};
 constexpr Word<LogLevel> kLogWords[] = {{"error", LogLevel::kError},
                                         {"warn", LogLevel::kWarn},
                                         {"info", LogLevel::kInfo},
@@ -308,6 +312,10 @@ constexpr uint64_t kMaxKb = 1 << 20;
   X("RACACHE_DEPTH", "auto", "auto, 1 to 64",                                  \
     "readahead windows in flight for an established stream; 1: as the kernel", \
     (parse_auto<&Config::depth, 1, 64>), print_auto<&Config::depth>)           \
+  X("RACACHE_EVICT", "s3fifo", "s3fifo, lru, fifo, clock",                     \
+    "what has to make room; s3fifo: what was read once goes before the rest",  \
+    (parse_word<&Config::evict, kEvictWords>),                                 \
+    (print_word<&Config::evict, kEvictWords>))                                 \
   X("RACACHE_VERIFY", "0", "0 to 4294967295",                                  \
     "N: every Nth cached read is compared with the kernel's; 0: none",         \
     (parse_count<&Config::verify, 0, 0xffffffff>),                             \

@@ -14,7 +14,7 @@ struct Handler {
 };
 
 // Two arrays of one table: rows[i] is what handlers[i] handles.
-inline constexpr size_t kRows = 20;
+inline constexpr size_t kRows = 21;
 extern const OptionRow rows[kRows];
 extern const Handler handlers[kRows];
 

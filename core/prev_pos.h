@@ -13,6 +13,13 @@ inline void set(OpenStream& stream, uint64_t end) {
                    __ATOMIC_RELAXED);
 }
 
+inline uint64_t load(const int64_t& prev_pos) {
+  return static_cast<uint64_t>(__atomic_load_n(&prev_pos, __ATOMIC_RELAXED));
+}
+inline uint64_t get(const OpenStream& stream) {
+  return load(stream.stream.prev_pos);
+}
+
 // By a thread that is not the stream's reader, or becomes its first.
 void note_elsewhere(ThreadSlot& slot, OpenStream& stream, uint64_t end);
 

@@ -219,9 +219,9 @@ TEST_CASE("the generation survives splits and merges") {
     REQUIRE(id == 1);
     f.arena.folio(id).begin_fill(1, 0, i % 2 == 0 ? 9 : 0, true);
     f.arena.folio(id).end_fill(true);
-    CHECK((f.arena.folio(id).word.load() >> 16) == i);
+    CHECK((f.arena.folio(id).word.load() / Folio::kGenerationOne) == i);
     f.arena.release(id, i % 2 == 0 ? 9 : 0);
-    CHECK((f.arena.folio(id).word.load() >> 16) == i);
+    CHECK((f.arena.folio(id).word.load() / Folio::kGenerationOne) == i);
     CHECK_FALSE(Folio::in_use(f.arena.folio(id).word.load()));
   }
 }

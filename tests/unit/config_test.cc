@@ -145,7 +145,7 @@ TEST_CASE("each row's default, given by name, is the default Config") {
 }
 
 TEST_CASE("every row is complete, short and unique") {
-  CHECK(row_count() == 20);
+  CHECK(row_count() == 21);
   for (size_t i = 0; i < row_count(); ++i) {
     INFO(row(i).name);
     CHECK(string(row(i).name).starts_with("RACACHE"));
@@ -174,6 +174,7 @@ TEST_CASE("a value in force is accepted again and means the same") {
                 "RACACHE_LIVE=/run/x",
                 "RACACHE_POLL_US=0",
                 "RACACHE_DEPTH=4",
+                "RACACHE_EVICT=lru",
                 "RACACHE_VERIFY=100",
                 "RACACHE_LOG=debug",
                 "RACACHE_DISABLE=overlap_skip,half_window"});
@@ -198,6 +199,7 @@ TEST_CASE("a value in force is accepted again and means the same") {
   CHECK(string(c.live_directory) == "/run/x");
   CHECK(c.poll_us == 0);
   CHECK(c.depth == 4);
+  CHECK(c.evict == EvictKind::kLru);
   CHECK(c.verify == 100);
   CHECK(c.log == LogLevel::kDebug);
   CHECK(c.large_forced);

@@ -35,6 +35,7 @@ class EngineFixture {
     e.files = files_.get();
     REQUIRE(e.arena.init(options.arena_bytes, HugePages::kNever));
     REQUIRE(e.metadata.init(options.metadata_bytes));
+    REQUIRE(e.evictor.policy().init(e.config.evict, e.arena));
     REQUIRE(e.ops.init(options.ops));
     e.backend = make_fake(options.backend);
     e.background.prepare(e);
@@ -47,6 +48,7 @@ class EngineFixture {
     recent::settle(nullptr);
     engine_->backend->destroy(*engine_->backend);
     engine_->ops.destroy();
+    engine_->evictor.policy().destroy();
     engine_->metadata.destroy();
     engine_->arena.destroy();
   }

@@ -36,7 +36,7 @@ int winners(int count, F f) {
 
 TEST_CASE("begin_fill sets the place, order, mark and a new generation") {
   Folio folio = {};
-  folio.word.store(0xffff0000u | Folio::kFree | 9);
+  folio.word.store(Folio::kGenerationMask | Folio::kFree | 9);
   folio.begin_fill(7, 1000, 3, true);
   CHECK(folio.file == 7);
   CHECK(folio.index == 1000);
@@ -48,7 +48,8 @@ TEST_CASE("begin_fill sets the place, order, mark and a new generation") {
   folio.begin_fill(7, 1000, 0, false);
   CHECK((word_of(folio) & Folio::kMark) == 0);
   CHECK(word_of(folio) - before < 2 * Folio::kGenerationOne);
-  CHECK((word_of(folio) >> 16) == (before >> 16) + 1);
+  CHECK((word_of(folio) & Folio::kGenerationMask) ==
+        (before & Folio::kGenerationMask) + Folio::kGenerationOne);
 }
 
 TEST_CASE("end_fill tells whether someone waits, and how it went") {
@@ -65,16 +66,45 @@ TEST_CASE("end_fill tells whether someone waits, and how it went") {
   }
 }
 
+TEST_CASE("a range of a folio lies in the quarters it touches") {
+  CHECK(Folio::parts_of(0, 1000, 4096 - 1000) == 15);
+  CHECK(Folio::parts_of(0, 1024, 1024) == 2);
+  CHECK(Folio::parts_of(1, 4095, 2) == 6);
+  CHECK(Folio::parts_of(2, 3 * 4096, 4096) == 8);
+  CHECK(Folio::parts_of(9, 0, 2 << 20) == 15);
+  CHECK(Folio::parts_of(9, (512 << 10) - 1, 2) == 3);
+  CHECK(Folio::parts_of(9, 1536 << 10, 1) == 8);
+}
+
+TEST_CASE("the use of a range is that of whole pages and of quarters") {
+  CHECK(Folio::use_of(0, 1, 1, false) == 15);
+  CHECK(Folio::use_of(0, 1, 1, true) == 0);
+  CHECK(Folio::use_of(1, 4095, 1, false) == 3);
+  CHECK(Folio::use_of(1, 4095, 2, false) == 15);
+  CHECK(Folio::use_of(1, 4095, 2, true) == 12);
+  CHECK(Folio::use_of(2, 4096, 8192, false) == 6);
+  CHECK(Folio::use_of(9, 0, 2 << 20, false) == 15);
+  CHECK(Folio::use_of(9, 5, 2 << 19, true) == 6);
+  for (unsigned order = 0; order < 10; ++order) {
+    const uint32_t word = Folio::kUptodate | order;
+    const size_t size = size_t{4096} << order;
+    const uint32_t use = Folio::use_of(order, size / 2, 7, false);
+    CHECK_FALSE(Folio::well_known(word, size / 2, 7));
+    CHECK_FALSE(Folio::well_known(word | use << Folio::kUsedShift, 0, 1));
+    CHECK(Folio::well_known(word | use << Folio::kAgainShift, size / 2, 7));
+  }
+}
+
 TEST_CASE("only an up-to-date, unreferenced folio can be killed, once") {
   Folio folio = {};
   CHECK_FALSE(folio.try_kill());  // free
   folio.begin_fill(1, 0, 2, false);
   CHECK_FALSE(folio.try_kill());  // filling
   folio.end_fill(true);
-  folio.word.fetch_or(Folio::kReferenced);
+  folio.word.fetch_or(Folio::kAgain);
   CHECK_FALSE(folio.try_kill());
   CHECK_FALSE((word_of(folio) & Folio::kDead) != 0);
-  folio.word.fetch_and(~Folio::kReferenced);
+  folio.word.fetch_and(~Folio::kAgain);
   CHECK(folio.try_kill());
   CHECK_FALSE(folio.try_kill());
   CHECK(Folio::order_of(word_of(folio)) == 2);
@@ -91,7 +121,7 @@ TEST_CASE("kill does not ask for references") {
   folio.begin_fill(1, 0, 0, false);
   CHECK_FALSE(folio.kill());
   folio.end_fill(true);
-  folio.word.fetch_or(Folio::kReferenced);
+  folio.word.fetch_or(Folio::kAgain);
   CHECK(folio.kill());
   CHECK_FALSE(folio.kill());
 }
@@ -104,7 +134,8 @@ TEST_CASE("in_use is every state but free") {
   CHECK(Folio::in_use(word_of(folio)));
   folio.abandon_fill();
   CHECK_FALSE(Folio::in_use(word_of(folio)));
-  CHECK((word_of(folio) >> 16) == 1);  // the generation stays
+  CHECK((word_of(folio) & Folio::kGenerationMask) ==
+        Folio::kGenerationOne);  // the generation stays
   CHECK(Folio::in_use(Folio::kFailed));
   CHECK(Folio::in_use(Folio::kDead));
 }
@@ -127,11 +158,11 @@ TEST_CASE("a reference taken before the kill saves the folio") {
     std::atomic<int> next{0};
     const int killed = winners(2, [&] {
       if (next.fetch_add(1) == 0) return folio.try_kill();
-      folio.word.fetch_or(Folio::kReferenced);
+      folio.word.fetch_or(Folio::kAgain);
       return false;
     });
     const uint32_t word = word_of(folio);
-    CHECK((word & Folio::kReferenced) != 0);
+    CHECK((word & Folio::kAgain) != 0);
     CHECK(((word & Folio::kDead) != 0) == (killed == 1));
   }
 }

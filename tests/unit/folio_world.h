@@ -137,7 +137,7 @@ struct World {
         return true;
       case kTouch:
         r.copying = 0;
-        word |= Folio::kReferenced;
+        word |= Folio::kAgain;
         r.at = kLeave;
         return true;
       case kLeave:
@@ -309,8 +309,8 @@ struct World {
       case 0:
         if ((word & Folio::kUptodate) == 0 || (word & Folio::kDead) != 0) {
           evictor_at = 6;
-        } else if ((word & Folio::kReferenced) != 0) {
-          word &= ~Folio::kReferenced;
+        } else if ((word & Folio::kAgain) != 0) {
+          word &= ~Folio::kAgain;
           evictor_at = 6;
         } else {
           evictor_page = static_cast<uint8_t>(index);  // not locked yet

@@ -93,9 +93,13 @@ TEST_CASE_FIXTURE(HitFixture, "each flag of the folio counts") {
   std::atomic<uint32_t>& word = at(0).word;
   const uint32_t plain = word.load();
   CHECK(hit(0, 100) == 100);
-  for (const uint32_t missing : {Folio::kUptodate, Folio::kReferenced}) {
+  const auto from_elsewhere = [this] {
+    REQUIRE(hit(3 << 20, 100) == 100);
+    return hit(0, 100);
+  };
+  for (const uint32_t missing : {Folio::kUptodate, Folio::kAgain}) {
     word = plain & ~missing;
-    CHECK(hit(0, 100) == 0);
+    CHECK(from_elsewhere() == 0);
   }
   for (const uint32_t extra : {Folio::kMark, Folio::kReadahead}) {
     word = plain | extra;
@@ -103,6 +107,47 @@ TEST_CASE_FIXTURE(HitFixture, "each flag of the folio counts") {
   }
   word = plain;
   CHECK(hit(0, 100) == 100);
+}
+
+// What is not plain goes the way that tells eviction of it.
+TEST_CASE_FIXTURE(HitFixture, "a quarter that was read again is enough") {
+  std::atomic<uint32_t>& word = at(1 << 20).word;
+  const unsigned order = Folio::order_of(word);
+  REQUIRE(order >= 2);
+  const uint64_t size = kPageSize << order;
+  const uint64_t first = at(1 << 20).index * kPageSize;
+  word = (word & ~Folio::kAgain) | 2u << Folio::kAgainShift;  // the second
+  const auto from_elsewhere = [this](uint64_t offset, size_t bytes) {
+    REQUIRE(hit(3 << 20, 100) == 100);
+    return hit(offset, bytes);
+  };
+  CHECK(from_elsewhere(first + size / 4, size / 4) == size / 4);
+  CHECK(from_elsewhere(first + size / 2 - 1, 1) == 1);
+  CHECK(from_elsewhere(first + size / 4 - 1, 2) == 0);
+  CHECK(from_elsewhere(first + size / 2 - 1, 2) == 0);
+  CHECK(from_elsewhere(first + size - 1, 1) == 0);
+  CHECK(from_elsewhere(first + size / 4, size) == 0);  // and of the next folio
+}
+
+TEST_CASE_FIXTURE(HitFixture, "a reader in the middle of a quarter is known") {
+  std::atomic<uint32_t>& word = at(1 << 20).word;
+  const unsigned order = Folio::order_of(word);
+  REQUIRE(order >= 2);
+  const uint64_t quarter = kPageSize << (order - 2);
+  const uint64_t first = at(1 << 20).index * kPageSize;
+  word &= ~Folio::kAgain;
+  const auto after = [&](uint64_t end, uint64_t offset, size_t bytes) {
+    stream.stream.prev_pos = static_cast<int64_t>(end);
+    return hit(offset, bytes);
+  };
+  CHECK(after(first, first, 100) == 0);  // it begins
+  CHECK(after(first + 100, first + 100, 100) == 100);
+  CHECK(after(first + 1, first + quarter - 1, 1) == 1);
+  CHECK(after(first + 100, first + quarter - 1, 2) == 0);  // the next one too
+  CHECK(after(first + quarter, first + quarter, 100) == 0);
+  CHECK(after(first + quarter + 1, first, 100) == 0);
+  word |= Folio::kReadahead;
+  CHECK(after(first + 100, first + 100, 100) == 0);
 }
 
 TEST_CASE_FIXTURE(HitFixture, "a file whose lease is gone has no hits") {

@@ -206,6 +206,14 @@ TEST_CASE("each allocation of a part's start refused") {
   CHECK(refuse_parts_of<Metadata>([](Metadata& metadata) {
           return metadata.init(1 << 20).has_value();
         }) >= 3);
+  Arena arena;
+  REQUIRE(arena.init(8 << 20, HugePages::kAuto));
+  for (const EvictKind kind : {EvictKind::kS3Fifo, EvictKind::kLru}) {
+    CHECK(refuse_parts_of<EvictionPolicy>([&](EvictionPolicy& policy) {
+            return policy.init(kind, arena);
+          }) >= (kind == EvictKind::kS3Fifo ? 2 : 1));
+  }
+  arena.destroy();
   CHECK(refuse_parts_of<OpPool>(
             [](OpPool& ops) { return ops.init(16).has_value(); }) >= 1);
 }
