@@ -15,6 +15,7 @@ void add_stat_command(CLI::App& app, int& status);
 // `program` is what stands behind the options of `run`; see split_run().
 void add_run_command(CLI::App& app, const std::vector<std::string>& program,
                      int& status);
+void add_sim_command(CLI::App& app, int& status);
 
 // Takes PROGRAM ARGS off the end of the arguments of `racache run`, so that
 // the program's own options are not mistaken for ours. "--" may stand before

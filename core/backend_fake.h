@@ -27,6 +27,7 @@ struct FakeOptions {
   bool step_in_wait = true;
   // The byte at `offset` of the file attached as `fd`; null: pattern_byte.
   uint8_t (*content)(int fd, uint64_t offset) = nullptr;
+  bool no_content = false;  // memory is left as it was: for simulations
   uint64_t file_size = ~uint64_t{0};  // reads stop here
   // Changes the fate of one read; called in submission order.
   void (*script)(void* user, const ReadOp& op, FakeFate& fate) = nullptr;

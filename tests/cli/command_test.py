@@ -159,7 +159,7 @@ def complete(script, *words):
 
 def check_completion(script):
     r, words = complete(script, "racache", "")
-    check("subcommands are offered", {"run", "doctor", "stat", "config"} <= set(words), r)
+    check("subcommands are offered", {"run", "doctor", "stat", "config", "sim"} <= set(words), r)
     r, words = complete(script, "racache", "run", "--read")
     check("options are offered", words == ["--read-ahead-kb"], r)
     r, words = complete(script, "racache", "run", "--", "tru")
@@ -241,6 +241,48 @@ def check_unsafe(data, directory):
           f"nothing is written to {shared}: EPERM" in line, reader)
 
 
+STRACE = """\
+7 1.0 openat(AT_FDCWD, "/d/a", O_RDONLY) = 3
+7 1.5 pread64(3, "x"..., 65536, 0) = 65536
+7 1.6 pread64(3, "x"..., 65536, 0) = 65536
+"""
+
+
+def check_sim(directory):
+    def write(name, text):
+        path = os.path.join(directory, name)
+        with open(path, "w", encoding="ascii") as f:
+            f.write(text)
+        return path
+
+    r = run("sim", "--from-strace", write("strace", STRACE))
+    check("from strace", r.returncode == 0 and r.stdout ==
+          "0.500000 /d/a#1 0 65536\n0.600000 /d/a#1 0 65536\n", r)
+    trace = write("trace", r.stdout)
+    r = run("sim", "--size", "8M,16M", "--evict", "lru,s3fifo", trace)
+    rows = [line.split() for line in r.stdout.splitlines()[2:]]
+    check("a row for each", r.returncode == 0 and [row[:3] for row in rows] ==
+          [[size, policy, "50.00"] for size in ("8M", "16M")
+           for policy in ("lru", "s3fifo")], r)
+    r = run("sim", "--advise", trace)
+    check("advice", r.returncode == 0 and re.search(
+        r"^advice: RACACHE_SIZE=8M RACACHE_EVICT=\w+ ", r.stdout, re.M), r)
+    variables = re.search("^advice: (.*)", r.stdout, re.M)[1].split()
+    taken = run("config", "--json", **dict(v.split("=") for v in variables))
+    check("the advice is accepted", not taken.stderr and
+          len(variables) == 4, taken)
+    for arguments in ((), ("--size", "1M", trace), ("--evict", "mru", trace),
+                      ("--max-order", "10", trace)):
+        r = run("sim", *arguments)
+        check(f"sim {arguments}", r.returncode == 2 and r.stderr and
+              not r.stdout, r)
+    for path in ("/no/trace", write("wrong", "0 a 0 1\n0 a x 1\n"),
+                 write("empty", "")):
+        r = run("sim", path)
+        check(f"sim {path}", r.returncode == 1 and not r.stdout and
+              r.stderr.count("\n") == 1, r)
+
+
 with tempfile.TemporaryDirectory(dir=SCRATCH) as scratch:
     check_run(scratch)
     check_refusals(scratch)
@@ -248,4 +290,5 @@ with tempfile.TemporaryDirectory(dir=SCRATCH) as scratch:
     check_doctor(scratch)
     check_manual()
     check_stat(scratch)
+    check_sim(scratch)
 sys.exit(1 if failures else 0)

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: MIT
+// `strace -f` output to a trace. What is understood: open, openat, close,
+// dup, dup2, dup3, fcntl(F_DUPFD), read, readv, pread64, preadv, lseek,
+// fadvise64, readahead, and clone, by which threads are told from processes.
+// Calls split by "<unfinished ...>" are joined. Positions are followed from the
+// results, so nothing needs to be guessed. Names are taken as they were given:
+// a relative name is one file wherever it was opened.
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <ostream>
+#include <regex>
+
+#include "cli/sim_trace.h"
+
+namespace racache::cli {
+namespace {
+
+struct Description {
+  std::string name;  // escaped, with #number
+  uint64_t position = 0;
+};
+using Table = std::map<int, std::shared_ptr<Description>>;
+
+// One finished call: "name(arguments) = result".
+struct Call {
+  std::string name;
+  std::vector<std::string> arguments;
+  long long result = -1;
+};
+
+// Splits at commas outside of quotes and brackets.
+std::vector<std::string> split_arguments(const std::string& text) {
+  std::vector<std::string> parts(1);
+  int depth = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted && c == '\\' && i + 1 < text.size()) {
+      parts.back() += c;
+      parts.back() += text[++i];
+      continue;
+    }
+    if (c == '"') quoted = !quoted;
+    if (!quoted && (c == '[' || c == '{' || c == '(')) ++depth;
+    if (!quoted && (c == ']' || c == '}' || c == ')')) --depth;
+    if (!quoted && depth == 0 && c == ',') {
+      parts.emplace_back();
+      if (i + 1 < text.size() && text[i + 1] == ' ') ++i;
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+// "\"a\\tb\"" -> a, tab, b. Octal and the usual letters; else as it stands.
+std::string unquoted(const std::string& text) {
+  std::string out;
+  const size_t end = text.rfind('"');
+  for (size_t i = text.find('"') + 1; i < end && end != text.npos; ++i) {
+    if (text[i] != '\\') {
+      out += text[i];
+      continue;
+    }
+    int value = 0;
+    size_t digits = 0;
+    while (digits < 3 && i + 1 < end && text[i + 1] >= '0' &&
+           text[i + 1] <= '7') {
+      value = value * 8 + (text[++i] - '0');
+      ++digits;
+    }
+    if (digits != 0) {
+      out += static_cast<char>(value);
+    } else if (i + 1 < end) {
+      const char c = text[++i];
+      out += c == 'n' ? '\n' : c == 't' ? '\t' : c;
+    }
+  }
+  return out;
+}
+
+class Converter {
+ public:
+  explicit Converter(std::ostream& out) : out_(out) {}
+
+  void take(const std::string& line) {
+    std::smatch m;
+    static const std::regex head(
+        R"(^(?:\[pid +(\d+)\] |(\d+) +)?(?:(\d+\.\d+) )?(.*)$)");
+    if (!std::regex_match(line, m, head)) return;
+    const int pid = m[1].matched   ? std::atoi(m[1].str().c_str())
+                    : m[2].matched ? std::atoi(m[2].str().c_str())
+                                   : 0;
+    if (m[3].matched) now(m[3].str());
+    std::string text = m[4].str();
+    if (!join(pid, text)) return;
+    Call call;
+    if (parse(text, call) && call.result >= 0) apply(pid, call);
+  }
+  size_t count() const { return count_; }
+
+ private:
+  void now(const std::string& text) {
+    const double t = std::strtod(text.c_str(), nullptr);
+    if (start_ < 0) start_ = t;
+    time_ = t - start_;
+  }
+
+  // "read(3, <unfinished ...>" and "<... read resumed>...": false for halves.
+  bool join(int pid, std::string& text) {
+    static const std::string kOpen = " <unfinished ...>";
+    const size_t at = text.find(kOpen);
+    if (at != text.npos) {
+      halves_[pid] = text.substr(0, at);
+      return false;
+    }
+    if (!text.starts_with("<... ")) return true;
+    const size_t end = text.find("resumed>");
+    if (end == text.npos || !halves_.contains(pid)) return false;
+    text = halves_[pid] + text.substr(end + 8);
+    halves_.erase(pid);
+    return true;
+  }
+
+  static bool parse(const std::string& text, Call& call) {
+    const size_t open = text.find('(');
+    const size_t equals = text.rfind(" = ");
+    if (open == text.npos || equals == text.npos || equals < open) return false;
+    const size_t close = text.rfind(')', equals);
+    if (close == text.npos || close < open) return false;
+    call.name = text.substr(0, open);
+    call.arguments = split_arguments(text.substr(open + 1, close - open - 1));
+    call.result = std::strtoll(text.c_str() + equals + 3, nullptr, 10);
+    return true;
+  }
+
+  // "5</a/b>" and "5" are 5.
+  static long long number(const Call& call, size_t i) {
+    if (i >= call.arguments.size()) return -1;
+    return std::strtoll(call.arguments[i].c_str(), nullptr, 0);
+  }
+  std::shared_ptr<Description> find(int pid, long long fd) {
+    Table& table = table_of(pid);
+    const auto at = table.find(static_cast<int>(fd));
+    return at == table.end() ? nullptr : at->second;
+  }
+  // Threads share a table; a forked process begins with a copy.
+  Table& table_of(int pid) {
+    const auto parent = parents_.find(pid);
+    return tables_[parent == parents_.end() ? pid : parent->second];
+  }
+
+  void emit(const Description& d, uint64_t offset, uint64_t length, Hint hint) {
+    char time[32];
+    std::snprintf(time, sizeof time, "%.6f", time_ < 0 ? 0 : time_);
+    out_ << time << ' ' << d.name << ' ' << offset << ' ' << length;
+    if (hint != Hint::kRead) out_ << ' ' << hint_name(hint);
+    out_ << '\n';
+    ++count_;
+  }
+
+  void apply(int pid, const Call& c) {
+    const std::string& n = c.name;
+    if (n == "open" || n == "openat") return opened(pid, c, n == "openat");
+    if (n == "clone" || n == "clone3" || n == "fork" || n == "vfork") {
+      return cloned(pid, c);
+    }
+    if (c.arguments.empty()) return;
+    const long long fd = number(c, 0);
+    Table& table = table_of(pid);
+    if (n == "close") {
+      table.erase(static_cast<int>(fd));
+    } else if (n == "dup" || n == "dup2" || n == "dup3" ||
+               (n == "fcntl" && c.arguments.size() > 1 &&
+                c.arguments[1].starts_with("F_DUPFD"))) {
+      if (auto d = find(pid, fd)) {
+        table[static_cast<int>(c.result)] = d;
+      } else {
+        table.erase(static_cast<int>(c.result));
+      }
+    } else if (auto d = find(pid, fd)) {
+      used(*d, c);
+    }
+  }
+
+  void cloned(int pid, const Call& c) {
+    bool shares = false;
+    for (const std::string& a : c.arguments) {
+      shares |= a.find("CLONE_FILES") != a.npos;
+    }
+    const int child = static_cast<int>(c.result);
+    if (shares) {
+      const auto up = parents_.find(pid);
+      parents_[child] = up == parents_.end() ? pid : up->second;
+    } else {
+      const Table copy = table_of(pid);
+      tables_[child] = copy;
+    }
+  }
+
+  void opened(int pid, const Call& c, bool at) {
+    const size_t name = at ? 1 : 0;
+    if (c.arguments.size() < name + 2) return;
+    const std::string& flags = c.arguments[name + 1];
+    Table& table = table_of(pid);
+    table.erase(static_cast<int>(c.result));
+    if (flags.find("O_DIRECTORY") != flags.npos ||
+        flags.find("O_WRONLY") != flags.npos) {
+      return;
+    }
+    auto d = std::make_shared<Description>();
+    d->name = escaped_name(unquoted(c.arguments[name])) + "#" +
+              std::to_string(++opened_);
+    table[static_cast<int>(c.result)] = d;
+  }
+
+  void used(Description& d, const Call& c) {
+    const std::string& n = c.name;
+    const uint64_t result = static_cast<uint64_t>(c.result);
+    if (n == "read" || n == "readv") {
+      if (result != 0) emit(d, d.position, result, Hint::kRead);
+      d.position += result;
+    } else if (n == "pread64" || n == "pread" || n == "preadv" ||
+               n == "preadv2") {
+      const size_t at = 3;
+      if (result != 0 && c.arguments.size() > at) {
+        emit(d, static_cast<uint64_t>(number(c, at)), result, Hint::kRead);
+      }
+    } else if (n == "lseek" || n == "_llseek") {
+      d.position = result;
+    } else if (n == "readahead") {
+      emit(d, static_cast<uint64_t>(number(c, 1)),
+           static_cast<uint64_t>(number(c, 2)), Hint::kWillneed);
+    } else if (n == "fadvise64" && c.arguments.size() > 3) {
+      advised(d, c);
+    }
+  }
+
+  void advised(const Description& d, const Call& c) {
+    static const std::map<std::string, Hint> kAdvice = {
+        {"POSIX_FADV_WILLNEED", Hint::kWillneed},
+        {"POSIX_FADV_DONTNEED", Hint::kDontneed},
+        {"POSIX_FADV_NORMAL", Hint::kNormal},
+        {"POSIX_FADV_RANDOM", Hint::kRandom},
+        {"POSIX_FADV_SEQUENTIAL", Hint::kSequential},
+        {"POSIX_FADV_NOREUSE", Hint::kNoreuse}};
+    const auto hint = kAdvice.find(c.arguments[3]);
+    if (hint == kAdvice.end()) return;
+    emit(d, static_cast<uint64_t>(number(c, 1)),
+         static_cast<uint64_t>(number(c, 2)), hint->second);
+  }
+
+  std::ostream& out_;
+  std::map<int, Table> tables_;
+  std::map<int, int> parents_;  // of threads: whose table they use
+  std::map<int, std::string> halves_;
+  double start_ = -1, time_ = 0;
+  size_t count_ = 0, opened_ = 0;
+};
+
+}  // namespace
+
+size_t convert_strace(std::istream& in, std::ostream& out) {
+  Converter converter(out);
+  std::string line;
+  while (std::getline(in, line)) converter.take(line);
+  return converter.count();
+}
+
+}  // namespace racache::cli

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// A simulation is believed as far as its trace is read rightly. So the format,
+// its errors and the converter from strace's output are tried on lines whose
+// meaning is known.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include "cli/sim_trace.h"
+
+#include <doctest/doctest.h>
+
+#include <sstream>
+#include <stdexcept>
+
+using namespace racache::cli;
+
+namespace {
+
+Trace parse(const std::string& text) {
+  std::istringstream in(text);
+  return parse_trace(in);
+}
+
+std::string convert(const std::string& text) {
+  std::istringstream in(text);
+  std::ostringstream out;
+  convert_strace(in, out);
+  return out.str();
+}
+
+}  // namespace
+
+TEST_CASE("lines, comments, hints, files and their descriptions") {
+  const Trace t = parse(
+      "# a comment\n\n0 a#1 0 40960 open\n0.5 a#1 4096 8192\n"
+      "1 a#2 0 100 read\r\n2 b 0 0 random\n");
+  REQUIRE(t.events.size() == 4);
+  CHECK(t.files.size() == 2);
+  CHECK(t.descriptions == 3);
+  CHECK(t.files[0].size == 40960);
+  CHECK(t.events[1].time == doctest::Approx(0.5));
+  CHECK(t.events[1].offset == 4096);
+  CHECK(t.events[3].hint == Hint::kRandom);
+  CHECK(t.read_bytes == 8292);
+  CHECK(t.touched_bytes == 3 * 4096);
+}
+
+TEST_CASE("what is wrong is named by its line") {
+  for (const char* bad :
+       {"0 a 1", "x a 0 1", "0 a -1 1", "0 a 0 1k", "0 a 0 1 often",
+        "0 a 0 1 read more", "0 a 0 99999999999999999999"}) {
+    INFO(bad);
+    CHECK_THROWS_WITH_AS(parse("0 a 0 1\n" + std::string(bad)),
+                         doctest::Contains("line 2"), std::runtime_error);
+  }
+}
+
+TEST_CASE("strace: positions, descriptors, threads and split calls") {
+  const std::string got = convert(
+      "10 100.5 openat(AT_FDCWD, \"/d/a b\", O_RDONLY|O_CLOEXEC) = 3\n"
+      "10 101.5 read(3, \"x\\\"y, z\"..., 4096) = 4096\n"
+      "10 101.6 read(3, \"\", 100) = 100\n"
+      "10 102.0 lseek(3, 8192, SEEK_SET) = 8192\n"
+      "10 102.0 clone(child_stack=0x1, flags=CLONE_VM|CLONE_FILES) = 11\n"
+      "11 102.1 read(3,  <unfinished ...>\n"
+      "10 102.2 pread64(3, \"..\", 10, 77) = 10\n"
+      "11 102.3 <... read resumed>\"abc\", 3) = 3\n"
+      "10 103.0 dup(3) = 5\n10 103.0 close(3) = 0\n"
+      "10 103.0 fadvise64(5, 0, 0, POSIX_FADV_WILLNEED) = 0\n"
+      "10 104.0 read(3, \"no\", 2) = 2\n"
+      "10 104.0 openat(AT_FDCWD, \"/none\", O_RDONLY) = -1 ENOENT (No)\n");
+  CHECK(got ==
+        "1.000000 /d/a%20b#1 0 4096\n1.100000 /d/a%20b#1 4096 100\n"
+        "1.700000 /d/a%20b#1 77 10\n1.800000 /d/a%20b#1 8192 3\n"
+        "2.500000 /d/a%20b#1 0 0 willneed\n");
+  CHECK(parse(got).events.size() == 5);
+}
