@@ -9,6 +9,7 @@
 
 namespace racache::cli {
 
+void add_bench_command(CLI::App& app, int& status);
 void add_config_command(CLI::App& app, int& status);
 void add_doctor_command(CLI::App& app, int& status);
 void add_stat_command(CLI::App& app, int& status);

@@ -21,6 +21,7 @@ int run(std::vector<std::string> arguments) {
   add_stat_command(app, status);
   add_config_command(app, status);
   add_sim_command(app, status);
+  add_bench_command(app, status);
   try {
     // CLI11 takes the arguments from the back.
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());

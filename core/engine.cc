@@ -337,6 +337,8 @@ void write_statistics() {
   Snapshot* snapshot =
       static_cast<Snapshot*>(mapping::reserve(sizeof(Snapshot), MADV_DONTFORK));
   if (snapshot == nullptr) return;
+  // What was read ahead and never waited for has been read all the same.
+  engine->backend->poll(*engine->backend);
   fill_snapshot(*engine, *snapshot);
   stats::write(*snapshot, engine->config);
   mapping::release(snapshot, sizeof(Snapshot));

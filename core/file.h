@@ -46,7 +46,7 @@ class File {
   uint32_t number;       // in the engine's file table
   Engine* engine;
   uint64_t size;         // bytes; constant while leased
-  uint64_t plain_size;   // as core/hit.h has it: 0 when reads are verified
+  uint64_t plain_size;   // as core/hit.h has it: 0 when reads are compared
   uint64_t pages;
   FileIndex index;
   Lock lock;             // index changes and planning

@@ -137,6 +137,13 @@ Inserted insert_folio(File& file, const Step& step, Batch& batch) {
                                               : Inserted::kNoMemory;
 }
 
+// Whatever was in the way, the next try at this place is a smaller folio; of
+// one page there is none smaller.
+void count_fallback(const Step& step) {
+  Counters* c = counters();
+  if (c != nullptr && step.order != 0) ++c->order_fallbacks;
+}
+
 // Walks the layout, inserting. Stops for good when there is no memory.
 void insert_all(File& file, Layout& layout, Batch& batch) {
   Counters* c = counters();
@@ -154,10 +161,11 @@ void insert_all(File& file, Layout& layout, Batch& batch) {
         break;
       case Inserted::kCollision:
         layout.failed(readahead::Failure::kCollision);
+        count_fallback(step);
         break;
       case Inserted::kNoMemory:
         layout.failed(readahead::Failure::kNoMemory);
-        if (c != nullptr) ++c->order_fallbacks;
+        count_fallback(step);
         break;
     }
   }
@@ -294,6 +302,14 @@ uint64_t pipeline_pages(const Engine& engine) {
   return engine.arena.limit() >> (kPageShift + kShare);
 }
 
+// What is left of a large read says how large the windows may be that the read
+// itself will meet. Windows in flight beyond it are for its successors: they
+// grow on, instead of shrinking or becoming odd with the read's end.
+uint64_t pipelined_request(const readahead::Stream& s, uint64_t request) {
+  const uint64_t grown = 2 * uint64_t{s.size};
+  return request > s.ra_pages && request < grown ? grown : request;
+}
+
 // The window after the stream's last, as if that one's mark had been met.
 Plan plan_further(Planner& p, uint64_t request) {
   const readahead::Stream& s = p.stream.stream;
@@ -307,7 +323,7 @@ Plan plan_further(Planner& p, uint64_t request) {
   const unsigned order =
       Folio::order_of(folio.word.load(std::memory_order_relaxed));
   return readahead::on_mark(p.stream.stream, p.limits, p.view, folio.index,
-                            order, request);
+                            order, pipelined_request(s, request));
 }
 
 void fill_pipeline(Planner& p, PageIndex mark, uint64_t request) {
@@ -325,7 +341,8 @@ void meet(Planner& p, PageIndex first, unsigned order, uint64_t request) {
   const bool pipelined = p.file.engine->config.depth != 1;
   if (!pipelined || !pipeline.earlier_mark(s, first)) {
     const Plan plan =
-        readahead::on_mark(s, p.limits, p.view, first, order, request);
+        readahead::on_mark(s, p.limits, p.view, first, order,
+                           pipelined ? pipelined_request(s, request) : request);
     if (!p.carry_out(plan)) return;
     if (plan.kind == readahead::Kind::kForeign) return pipeline.join(s.start);
   }

@@ -285,7 +285,10 @@ Reason Service::lease_file(AdoptRequest& request, int fd, File** out) {
   if (fresh) file = table_.allocate();
   if (file == nullptr) return Reason::kBudget;
   file->size = facts.stamp.size;
-  file->plain_size = engine_->config.verify == 0 ? file->size : 0;
+  // What is to be compared is compared by the general way.
+  const Config& config = engine_->config;
+  const bool plain = config.verify == 0 && config.single_lookup;
+  file->plain_size = plain ? file->size : 0;
   file->pages = pages_of(facts.stamp.size);
   if (fresh) {
     file->device = request.device;

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+// `racache bench` and the hidden `racache bench-workload`, which it starts.
+#include <csignal>
+#include <iostream>
+#include <stdexcept>
+
+#include "cli/bench/bench.h"
+#include "cli/bench/child.h"
+#include "cli/bench/workloads.h"
+#include "cli/commands.h"
+
+namespace racache::cli {
+namespace bench {
+
+uint64_t Options::bytes() const {
+  if (size.empty()) return quick ? kFullSize / 4 : kFullSize;
+  size_t used = 0;
+  const uint64_t number = std::stoull(size, &used);
+  const std::string unit = size.substr(used);
+  const uint64_t bytes = number * (unit == "G" ? 1024 * kMiB : kMiB);
+  // The smallest share of it still holds the largest request.
+  if ((unit != "M" && unit != "G") || bytes < 32 * kMiB || number > 1 << 20) {
+    throw std::invalid_argument("--size: 32M or more, with M or G");
+  }
+  return bytes;
+}
+
+bool Options::wants(const Row& row) const {
+  if (only.empty()) return true;
+  for (const std::string& begin : only) {
+    if (std::string(row.name).starts_with(begin)) return true;
+  }
+  return false;
+}
+
+namespace {
+
+std::vector<const Row*> chosen(const Options& options) {
+  std::vector<const Row*> all;
+  for (const Row& row : rows()) {
+    if (options.wants(row)) all.push_back(&row);
+  }
+  if (all.empty()) throw std::invalid_argument("--only: there is no such row");
+  return all;
+}
+
+void measure_all(const Options& options) {
+  const std::vector<const Row*> wanted = chosen(options);
+  Lab lab(options);
+  if (options.ablation) return run_ablation(options, lab);
+  std::vector<Measured> all;
+  for (const Row* row : wanted) {
+    const std::string position =
+        format("[%zu/%zu]", all.size() + 1, wanted.size());
+    all.push_back(lab.measure(*row, usual_sides(), position));
+  }
+  options.json ? print_json(options, lab, all)
+               : print_tables(options, lab, all);
+}
+
+int run(const Options& options) {
+  if (options.list) {
+    print_list(options.json);
+    return 0;
+  }
+  const SignalWatch watch;
+  try {
+    measure_all(options);
+  } catch (const Interrupted& e) {
+    return 128 + e.signal;
+  } catch (const std::exception& e) {
+    std::cerr << "racache bench: " << e.what() << '\n';
+    return 1;
+  }
+  std::cout.flush();
+  return std::cout.good() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace bench
+
+void add_bench_command(CLI::App& app, int& status) {
+  CLI::App* command = app.add_subcommand(
+      "bench", "the patches' published workloads: the kernel against racache");
+  auto options = std::make_shared<bench::Options>();
+  command->add_option("--dir", options->directory,
+                      "where the files are made; default: here");
+  command->add_option("--only", options->only,
+                      "rows by name, or how their names begin");
+  command->add_option("--size", options->size,
+                      "of the file; default 1G, with --quick 256M");
+  command->add_option("--runs", options->runs, "of each side; default 5");
+  command->add_flag("--quick", options->quick, "on a smaller file");
+  command->add_flag("--json", options->json, "as JSON");
+  command->add_flag("--ablation", options->ablation,
+                    "each rule with and without RACACHE_DISABLE");
+  command->add_flag("--list", options->list, "the rows; nothing is measured");
+  command->callback([options, &status] { status = bench::run(*options); });
+
+  CLI::App* workload = app.add_subcommand("bench-workload")->group("");
+  auto words = std::make_shared<std::vector<std::string>>();
+  workload->add_option("words", *words);
+  workload->callback(
+      [words, &status] { status = bench::run_workload(*words); });
+}
+
+}  // namespace racache::cli

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+// Workloads of many threads on one descriptor, and of many processes on one
+// file. All of them start at the same moment.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <atomic>
+#include <barrier>
+#include <thread>
+
+#include "cli/bench/workloads.h"
+
+namespace racache::cli::bench {
+namespace {
+
+// for (o = 0; o < size; o += b) { readahead(fd, o, b); pread(fd, buf, b, o); }
+void hint_and_read(int fd, const Job& job, char* buffer) {
+  for (uint64_t at = 0; at < job.size; at += job.block) {
+    if (readahead(fd, static_cast<off64_t>(at), job.block) != 0) {
+      throw_errno("readahead");
+    }
+    read_at(fd, buffer, job.block, at);
+  }
+}
+
+// In memory that the processes share. Sequentially consistent: no more is
+// asked of it than a start and a count.
+struct Shared {
+  std::atomic<uint64_t> ready;  // workers
+  std::atomic<uint64_t> done;   // of them: read everything
+  std::atomic<bool> go;
+  Usage usage[64];
+};
+
+Shared* shared_memory() {
+  void* p = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE,
+                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) throw_errno("mmap");
+  return new (p) Shared{};
+}
+
+// FADV_RANDOM, then preads of the whole file, once all others are ready.
+void read_all(const Job& job, Shared& shared, Usage& used) {
+  warm_up(job);
+  char* buffer = touched_buffer(job.block);
+  const int fd = open_file(job.file);
+  ++shared.ready;
+  while (!shared.go) usleep(100);
+  const Usage before = usage_of(RUSAGE_SELF);
+  posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+  for (uint64_t at = 0; at < job.size; at += job.block) {
+    read_at(fd, buffer, job.block, at);
+  }
+  used = usage_of(RUSAGE_SELF) - before;
+  ++shared.done;
+}
+
+[[noreturn]] void worker(const Job& job, Shared& shared, Usage& used) {
+  int status = 0;
+  try {
+    read_all(job, shared, used);
+  } catch (const std::exception& e) {
+    dprintf(STDERR_FILENO, "%s\n", e.what());
+    status = 1;
+  }
+  _exit(status);
+}
+
+// Until `count` is as large as it has to be; a worker that ends before has
+// failed.
+void await(const std::atomic<uint64_t>& count, uint64_t workers) {
+  while (count != workers) {
+    usleep(200);
+    int status;
+    if (waitpid(-1, &status, WNOHANG) > 0 && status != 0) {
+      throw std::runtime_error("a worker failed");
+    }
+  }
+}
+
+void await_end() {
+  while (wait(nullptr) > 0) {
+  }
+}
+
+}  // namespace
+
+void threads_workload(const Job& job, Meter& meter) {
+  const int fd = open_file(job.file);
+  std::barrier start(static_cast<ptrdiff_t>(job.threads) + 1);
+  std::atomic<int> failures{0};
+  std::vector<std::thread> threads;
+  for (uint64_t i = 0; i < job.threads; ++i) {
+    threads.emplace_back([&] {
+      char* buffer = touched_buffer(job.block);
+      start.arrive_and_wait();
+      try {
+        hint_and_read(fd, job, buffer);
+      } catch (const std::exception& e) {
+        dprintf(STDERR_FILENO, "%s\n", e.what());
+        ++failures;
+      }
+    });
+  }
+  meter.begin();
+  start.arrive_and_wait();
+  for (std::thread& t : threads) t.join();
+  meter.end();
+  if (failures != 0) throw std::runtime_error("a thread failed");
+  meter.set_operations(
+      static_cast<double>(job.threads * (job.size / job.block)));
+}
+
+void processes_workload(const Job& job, Meter& meter) {
+  Shared& shared = *shared_memory();
+  const uint64_t workers = std::min<uint64_t>(job.threads, 64);
+  for (uint64_t i = 0; i < workers; ++i) {
+    const pid_t pid = fork();
+    if (pid < 0) throw_errno("fork");
+    if (pid == 0) worker(job, shared, shared.usage[i]);
+  }
+  await(shared.ready, workers);
+  meter.begin();
+  shared.go = true;
+  await(shared.done, workers);
+  meter.end();
+  await_end();
+  Usage sum;
+  for (const Usage& u : shared.usage) {
+    sum = {sum.user + u.user, sum.system + u.system, sum.faults + u.faults};
+  }
+  meter.set_usage(sum);
+}
+
+}  // namespace racache::cli::bench
