@@ -38,7 +38,8 @@ struct ReadOp {
   iovec* iov;
   size_t bytes;  // sum of the iovecs
   void (*done)(ReadOp& op, long result);
-  ReadOp* next;  // the backend's own, while the op is in flight
+  ReadOp* next;    // the backend's own, while the op is in flight
+  uint32_t group;  // likewise
   void* user;    // the caller's
 };
 inline constexpr unsigned kMaxIov = 128;
@@ -61,10 +62,10 @@ struct Backend {
   // Moves the ring's descriptor elsewhere, off `fd`, for a dup2 onto it.
   bool (*move_ring_fd)(Backend& self);
   bool (*lost)(Backend& self);  // the ring was closed under us
-  // Waits until nothing is in flight, at most 100 ms. io_uring finishes reads by
-  // interrupting the thread that submitted them; a system call that reports
-  // that as EINTR (epoll_wait, semop), or that is deaf to it (vfork), should
-  // not begin before.
+  // Waits until nothing that this thread submitted is in flight, at most 100 ms.
+  // io_uring finishes reads by interrupting the thread that submitted them; a
+  // system call that reports that as EINTR (epoll_wait, semop), or that is deaf
+  // to it (vfork), should not begin before.
   void (*quiesce)(Backend& self);
   // The end, while others may still be reading: nothing more is taken, what was
   // taken gets its answer, files and descriptors go. Service thread gone.

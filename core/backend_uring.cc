@@ -87,6 +87,12 @@ void give_up(Uring& u, uint32_t bit) {
 
 unsigned submit(Backend& self, ReadOp* const* ops, unsigned n);
 
+// Whoever hands entries to the kernel, whosoever they are, will be interrupted.
+void flush(Uring& u) {
+  if (ThreadSlot* slot = epoch::self()) slot->submitted = true;
+  u.ring.flush();
+}
+
 void finish(Uring& u, ReadOp& op, long result) {
   // The kernel cancels what a thread submitted when that thread ends. Others
   // may want the data.
@@ -133,7 +139,7 @@ unsigned submit(Backend& self, ReadOp* const* ops, unsigned n) {
     }
     if (got == 0) break;
     taken += got;
-    u.ring.flush();
+    flush(u);
   }
   hand_over(u);
   return taken;
@@ -206,7 +212,7 @@ bool poll_for(Uring& u, std::atomic<uint32_t>& word, uint32_t mask,
 // hands, and no longer wake us here.
 void reap_until(Uring& u, std::atomic<uint32_t>& word, uint32_t mask) {
   for (uint64_t ns = kFirstNap; busy(word, mask);) {
-    u.ring.flush();
+    flush(u);
     if (!try_take(u, kReaping)) return;
     deliver(u);
     const bool stay = busy(word, mask) && u.ring.in_flight();
@@ -286,13 +292,22 @@ constexpr uint64_t kQuiesceNs = 100'000'000;
 
 void quiesce(Backend& self) {
   Uring& u = of(self);
+  ThreadSlot* slot = epoch::self();
+  if (slot != nullptr && !slot->submitted) return;
   const uint64_t end = sys::monotonic_ns() + kQuiesceNs;
+  const uint32_t group = u.ring.group();
   u.ring.flush();
-  while (!u.ring.settled() && sys::monotonic_ns() < end) {
+  poll(u);
+  while (u.ring.group() - group < 2) {
+    const uint32_t before = u.ring.group();
+    u.ring.next_group();
+    if (u.ring.group() != before) continue;
+    if (sys::monotonic_ns() >= end) return;
     nap(50000);
     u.ring.prod_submitters();
+    poll(u);
   }
-  poll(u);
+  if (slot != nullptr) slot->submitted = false;
 }
 
 void close(Backend& self) { of(self).ring.close(); }

@@ -36,6 +36,7 @@ struct alignas(64) ThreadSlot {
   std::atomic<uint64_t> epoch;  // 0 outside a section
   std::atomic<uint64_t> owner;  // thread id (0 free); top half: times claimed
   Recent recent;                // a plain hit writes to this cache line only
+  bool submitted;               // reads, since quiesce(); the owner's only
   Counters counters;            // written by the owner only
 };
 

@@ -58,7 +58,12 @@ unsigned Ring::place(ReadOp* const* ops, unsigned count) {
   const unsigned free = room();
   if (count > free) count = free;
   const unsigned tail = placed_.load(std::memory_order_relaxed);
-  for (unsigned i = 0; i < count; ++i) fill(tail + i, *ops[i]);
+  const uint32_t group = group_.load(std::memory_order_relaxed) & 1;
+  under_way_[group].fetch_add(count, std::memory_order_relaxed);
+  for (unsigned i = 0; i < count; ++i) {
+    ops[i]->group = group;
+    fill(tail + i, *ops[i]);
+  }
   // placed_ first: a completion must never be seen before its submission.
   placed_.store(tail + count, std::memory_order_seq_cst);
   store_release(ring_.sq.ktail, tail + count);
@@ -146,6 +151,7 @@ ReadOp* Ring::take_back() {
     ReadOp* op = reinterpret_cast<ReadOp*>(sqe.user_data);
     op->next = list;
     list = op;
+    under_way_[op->group].fetch_sub(1, std::memory_order_release);
   }
   store_release(ring_.sq.ktail, tail);
   placed_.store(tail, std::memory_order_seq_cst);
@@ -174,6 +180,7 @@ unsigned Ring::pop(Completion* out, unsigned room) {
   for (unsigned i = 0; i < n; ++i) {
     const io_uring_cqe& cqe = ring_.cq.cqes[(head + i) & ring_.cq.ring_mask];
     out[i] = {reinterpret_cast<ReadOp*>(cqe.user_data), cqe.res};
+    under_way_[out[i].op->group].fetch_sub(1, std::memory_order_release);
   }
   popped_.store(head + n, std::memory_order_seq_cst);
   return n;
@@ -184,9 +191,12 @@ void Ring::publish() {
   store_release(ring_.cq.khead, popped_.load(std::memory_order_relaxed));
 }
 
-bool Ring::settled() const {
-  return placed_.load(std::memory_order_acquire) ==
-         load_acquire(ring_.cq.ktail);
+void Ring::next_group() {
+  LockGuard guard(sq_lock_);
+  const uint32_t next = group_.load(std::memory_order_relaxed) + 1;
+  if (under_way_[next & 1].load(std::memory_order_acquire) == 0) {
+    group_.store(next, std::memory_order_release);
+  }
 }
 
 }  // namespace racache

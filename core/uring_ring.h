@@ -61,12 +61,17 @@ class Ring {
   void run_task_work();
   void prod_submitters();
 
-  // Placed but not popped yet / not completed yet.
+  // Placed but not popped yet.
   bool in_flight() const {
     return placed_.load(std::memory_order_seq_cst) !=
            popped_.load(std::memory_order_seq_cst);
   }
-  bool settled() const;
+  // Entries are counted in groups, so that a thread can wait for all that were
+  // placed before it asked, while others go on placing. An entry belongs to the
+  // latest group; next_group() begins another if all of the one before the
+  // latest are popped. So when two were begun after the question, all are.
+  uint32_t group() const { return group_.load(std::memory_order_acquire); }
+  void next_group();
 
   // Service thread only.
   int attach(int fd);
@@ -101,6 +106,10 @@ class Ring {
   std::atomic<uint32_t> placed_{0};
   // Completions ever popped. Stored by the consumer.
   std::atomic<uint32_t> popped_{0};
+  std::atomic<uint32_t> group_{0};  // stored with sq_lock_ held
+  // Placed but not popped, of the latest group and the one before it, by the
+  // last bit of their numbers. Release: what the popper did is done.
+  std::atomic<uint32_t> under_way_[2] = {};
   bool cooperative_ = false;         // constant after setup()
   std::atomic<bool> frozen_{false};  // release: after the freezer's enter
   std::atomic<bool> lost_{false};    // seq_cst, against submitters_

@@ -12,6 +12,7 @@
 #include "preload/hit.h"
 #include "preload/real.h"
 #include "preload/serve.h"
+#include "preload/socket.h"
 
 namespace racache::preload::hook {
 
@@ -20,7 +21,10 @@ using serve::KernelUse;
 using serve::kPass;
 
 ssize_t read(int fd, void* buffer, size_t count) {
-  if (RACACHE_LIKELY(!tracked(fd))) return real::read(fd, buffer, count);
+  if (RACACHE_LIKELY(!tracked(fd))) {
+    before_socket_wait();
+    return real::read(fd, buffer, count);
+  }
   pthread_testcancel();
   const size_t hit = hit_next(fd, buffer, count);
   if (RACACHE_LIKELY(hit != 0)) return static_cast<ssize_t>(hit);
@@ -47,7 +51,10 @@ ssize_t pread(int fd, void* buffer, size_t count, off_t offset) {
 }
 
 ssize_t readv(int fd, const iovec* iov, int count) {
-  if (RACACHE_LIKELY(!may_serve(fd))) return real::readv(fd, iov, count);
+  if (RACACHE_LIKELY(!may_serve(fd))) {
+    before_socket_wait();
+    return real::readv(fd, iov, count);
+  }
   pthread_testcancel();
   KernelUse use;
   const long got = serve::read_next(fd, serve::many_buffers(iov, count), use);

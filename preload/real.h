@@ -26,6 +26,7 @@ struct iovec;
 struct open_how;
 struct msghdr;
 struct mmsghdr;
+struct sockaddr;
 struct epoll_event;
 struct sembuf;
 struct timespec;

@@ -31,6 +31,7 @@
 #include "preload/real.h"
 #include "preload/sandbox.h"
 #include "preload/serve.h"
+#include "preload/socket.h"
 #include "preload/stubs.h"
 #include "preload/transfer.h"
 
@@ -253,6 +254,16 @@ long on_wait(const Call& s) {
   return s.make();
 }
 
+long on_socket_wait(const Call& s) {
+  before_socket_wait();
+  return s.make();
+}
+
+long on_socket_option(const Call& s) {
+  note_socket_option(narrow(s.b), narrow(s.c));
+  return s.make();
+}
+
 using Body = long (*)(const Call&);
 struct Route {
   long number;
@@ -286,7 +297,11 @@ constexpr Route kRoutes[] = {
     {SYS_setfsuid, on_identity},   {SYS_setfsgid, on_identity},
     {SYS_setgroups, on_identity},  {SYS_capset, on_identity},
     {SYS_prctl, on_identity},      {SYS_seccomp, on_sandbox},
-    {SYS_setns, on_setns},
+    {SYS_setns, on_setns},         {SYS_setsockopt, on_socket_option},
+    {SYS_accept, on_socket_wait},  {SYS_accept4, on_socket_wait},
+    {SYS_connect, on_socket_wait}, {SYS_recvfrom, on_socket_wait},
+    {SYS_recvmsg, on_socket_wait}, {SYS_recvmmsg, on_socket_wait},
+    {SYS_sendto, on_socket_wait},
 };
 
 // The flags of a clone3: the first word of its arguments, 64 bytes or more.

@@ -74,16 +74,6 @@ ssize_t copy_file_range(int in, off_t* in_offset, int out, off_t* out_offset,
   return real::copy_file_range(in, in_offset, out, out_offset, count, flags);
 }
 
-ssize_t sendmsg(int fd, const msghdr* message, int flags) {
-  share_rights_in(message);
-  return real::sendmsg(fd, message, flags);
-}
-
-int sendmmsg(int fd, mmsghdr* messages, unsigned count, int flags) {
-  share_rights_in(messages, count);
-  return real::sendmmsg(fd, messages, count, flags);
-}
-
 }  // namespace hook
 
 RACACHE_DEFINE_TWIN(sendfile64, sendfile)

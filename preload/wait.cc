@@ -4,9 +4,8 @@
 // Completions of asynchronous reads interrupt the thread that submitted them.
 // Most calls are restarted and nothing shows; these return EINTR, which the
 // program would not see without us. So they wait first, at most 2 ms, until
-// nothing is in flight: one load when nothing is. Sockets with a receive or
-// send timeout have the same trait and are left: a hook on every recv would
-// cost every program.
+// nothing of this thread's is in flight: one load when nothing is. Sockets with
+// a receive or send timeout have the same trait, see socket.cc.
 #include <ctime>
 
 #include "core/cache.h"

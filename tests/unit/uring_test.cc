@@ -6,6 +6,9 @@
 #include <doctest/doctest.h>
 #include <sched.h>
 
+#include <thread>
+
+#include "core/epoch.h"
 #include "tests/unit/backend_fixture.h"
 
 using namespace racache;
@@ -74,6 +77,42 @@ TEST_CASE("who slept with nothing in flight is called to reap") {
   CHECK(uring_stats(*b).rescues == 0);
 }
 
+TEST_CASE("quiesce() is for what this thread submitted before it asked") {
+  REQUIRE(epoch::init());
+  BackendPtr b(make("uring"));
+  SlowRead mine(*b);
+  REQUIRE(mine.read.submit(*b));
+  const auto quiesce_ms = [&] {
+    const SignalGuard signals;
+    const uint64_t begin = sys::monotonic_ns();
+    b->quiesce(*b);
+    return (sys::monotonic_ns() - begin) / 1'000'000;
+  };
+  uint64_t others = kSoon;
+  std::thread([&] { others = quiesce_ms(); }).join();
+  CHECK(others < 50);  // of the 100 that it may take
+  CHECK(quiesce_ms() >= 100);
+  // The ring is never idle for 200 ms.
+  std::vector<std::unique_ptr<SlowRead>> chain;
+  for (int i = 0; i < 40; ++i) chain.push_back(std::make_unique<SlowRead>(*b));
+  std::thread another([&] {
+    const SlowRead* before = &mine;
+    for (const auto& next : chain) {
+      if (!next->read.submit(*b)) abort();
+      before->finish();
+      before = next.get();
+      usleep(5000);
+    }
+    before->finish();
+    const SignalGuard signals;
+    for (const auto& next : chain) {
+      b->wait(*b, next->read.word, Folio::kFilling);
+    }
+  });
+  CHECK(quiesce_ms() < 90);
+  another.join();
+}
+
 TEST_CASE("the reaper notices that its word was cleared by no completion") {
   BackendPtr b(make("uring"));
   SlowRead slow(*b);
@@ -106,7 +145,7 @@ TEST_CASE("more sleepers than the list holds") {
 }
 
 TEST_CASE("the end of the submitting thread cancels nothing") {
-  File file;
+  test::File file;
   BackendPtr b(make("uring"));
   const int slot = b->attach(*b, file.fd);
   Buffer buffer(64 * 4096);
@@ -133,7 +172,7 @@ TEST_CASE("the end of the submitting thread cancels nothing") {
 }
 
 TEST_CASE("polling ends waits without sleeping") {
-  File file;
+  test::File file;
   BackendPtr b(make("uring", 5000000));
   const int slot = b->attach(*b, file.fd);
   // A spinning thread whose core was taken away goes to sleep, as it should;
@@ -155,7 +194,7 @@ TEST_CASE("yielding ends waits without sleeping, whoever has the core") {
   CPU_SET(sched_getcpu(), &one);
   REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);
   {
-    File file;
+    test::File file;
     BackendPtr b(make("uring", 5000000));  // with one core nobody spins
     const int slot = b->attach(*b, file.fd);
     for (int i = 0; i < 50; ++i) CHECK(reads_well(*b, slot));

@@ -166,6 +166,17 @@ static int nothing(void* argument) {
   X(sendmsg, { struct msghdr m = {0}; RESULT(sendmsg(0, &m, 0)); })         \
   X(sendmmsg, { struct mmsghdr m = {{0}, 0};                                \
                 RESULT(sendmmsg(0, &m, 1, 0)); })                           \
+  X(setsockopt, { RESULT(setsockopt(0, SOL_SOCKET, SO_DEBUG, NULL, 0)); })  \
+  X(accept, { RESULT(accept(0, NULL, NULL)); })                             \
+  X(accept4, { RESULT(accept4(0, NULL, NULL, 0)); })                        \
+  X(connect, { struct sockaddr a = {0}; RESULT(connect(0, &a, sizeof a)); })\
+  X(recv, { RESULT(recv(0, got, 1, 0)); })                                  \
+  X(recvfrom, { RESULT(recvfrom(0, got, 1, 0, NULL, NULL)); })              \
+  X(recvmsg, { struct msghdr m = {0}; RESULT(recvmsg(0, &m, 0)); })         \
+  X(recvmmsg, { struct mmsghdr m = {{0}, 0};                                \
+                RESULT(recvmmsg(0, &m, 1, 0, NULL)); })                     \
+  X(send, { RESULT(send(0, got, 1, 0)); })                                  \
+  X(sendto, { RESULT(sendto(0, got, 1, 0, NULL, 0)); })                     \
   X(epoll_wait, { struct epoll_event e; RESULT(epoll_wait(-1, &e, 1, 0)); })\
   X(epoll_pwait, { struct epoll_event e;                                    \
                    RESULT(epoll_pwait(-1, &e, 1, 0, NULL)); })              \
