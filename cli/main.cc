@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The `racache` command: starts programs with the cache, explains its options,
 // and tells whether this machine lets it work.
+#include <cstdio>
 #include <exception>
 #include <iostream>
 
@@ -33,11 +34,21 @@ int run(std::vector<std::string> arguments) {
   return status;
 }
 
+// What was asked for and could not be written was not done.
+int finish(int status) {
+  std::cout.flush();
+  if (std::cout.good() && fflush(stdout) == 0 && ferror(stdout) == 0) {
+    return status;
+  }
+  std::cerr << "racache: cannot write to standard output\n";
+  return status != 0 ? status : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
-    return run(std::vector<std::string>(argv + 1, argv + argc));
+    return finish(run(std::vector<std::string>(argv + 1, argv + argc)));
   } catch (const std::exception& e) {
     std::cerr << "racache: " << e.what() << '\n';
     return 125;

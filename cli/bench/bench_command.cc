@@ -72,8 +72,7 @@ int run(const Options& options) {
     std::cerr << "racache bench: " << e.what() << '\n';
     return 1;
   }
-  std::cout.flush();
-  return std::cout.good() ? 0 : 1;
+  return 0;
 }
 
 }  // namespace

@@ -283,6 +283,17 @@ def check_sim(directory):
               r.stderr.count("\n") == 1, r)
 
 
+def check_full_output():
+    """What could not be written was not done."""
+    for arguments in (["--help"], ["--version"], ["config"], ["bench", "--help"],
+                      ["config", "--json"], ["doctor", "/"], ["bench", "--list"]):
+        with open("/dev/full", "w", encoding="ascii") as full:
+            r = subprocess.run([RACACHE, *arguments], stdout=full, timeout=30,
+                               stderr=subprocess.PIPE, text=True, check=False)
+        check(f"{arguments} to a full disk", r.returncode in (1, 2) and
+              "cannot write to standard output" in r.stderr, r)
+
+
 with tempfile.TemporaryDirectory(dir=SCRATCH) as scratch:
     check_run(scratch)
     check_refusals(scratch)
@@ -291,4 +302,5 @@ with tempfile.TemporaryDirectory(dir=SCRATCH) as scratch:
     check_manual()
     check_stat(scratch)
     check_sim(scratch)
+    check_full_output()
 sys.exit(1 if failures else 0)
