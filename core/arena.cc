@@ -10,6 +10,7 @@
 
 #include <cerrno>
 
+#include "core/huge_pages.h"
 #include "core/mapping.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -252,6 +253,10 @@ int Arena::largest_free_order() const {
   if (fresh_blocks() + prepared_blocks() != 0) return kMaxOrder;
   const uint32_t orders = orders_.load(kRelaxed);
   return orders == 0 ? -1 : static_cast<int>(floor_log2(orders));
+}
+
+uint64_t Arena::huge_bytes() const {
+  return huge_pages::bytes_in(base_, limit());
 }
 
 size_t Arena::metadata_bytes() const {

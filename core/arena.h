@@ -60,7 +60,7 @@ class Arena {
   size_t metadata_bytes() const;     // of the folio array, as touched
 
   // Bytes on huge pages. The kernel alone knows, and asking is dear: 0.
-  size_t huge_bytes() const { return 0; }
+  uint64_t huge_bytes() const;       // as the kernel has it at present
 
   // For the clock hand: the first folio in use whose head is at or after
   // `from` (1: the beginning), kNoFolio when none is left. Takes no lock and

@@ -22,7 +22,7 @@ RACACHE_INCLUDE=$PWD/data preload "$PWD/one.json" python3 reader.py ||
   fail "exit status $?"
 [ -s one.json ] || { fail "no statistics"; finish; }
 python3 - one.json "$root/README.md" $calls $bytes <<'PYTHON' || fail "see above"
-import json, re, sys
+import json, os, re, sys
 
 data = json.load(open(sys.argv[1]))
 readme = open(sys.argv[2]).read()
@@ -82,6 +82,11 @@ for key in ("by_order", "inserted_by_order"):
     check(f"folios.{key} has ten numbers", len(data["folios"][key]) == 10)
 check("folios live", sum(data["folios"]["by_order"]) == data["folios"]["live"])
 check("memory.used <= limit", data["memory"]["used"] <= data["memory"]["limit"])
+memory = data["memory"]
+switch = "/sys/kernel/mm/transparent_hugepage/enabled"
+modes = open(switch).read() if os.path.exists(switch) else "[never]"
+check(f"memory.huge: {memory['huge']}",
+      (memory["huge"] >= 2 << 20) == ("[never]" not in modes))
 check("program", data["program"].startswith("python3"))
 print("\n".join(wrong))
 sys.exit(bool(wrong))

@@ -177,7 +177,7 @@ TEST_CASE("an empty snapshot is JSON with the same keys but no reasons") {
 
 TEST_CASE("extreme and hostile snapshots are valid JSON and at most 15 lines") {
   Snapshot s;
-  memset(&s, 0xff, sizeof s);
+  memset(static_cast<void*>(&s), 0xff, sizeof s);
   s.io = nullptr;
   s.io_why = nullptr;
   s.top_count = 4000000000u;
