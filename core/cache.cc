@@ -131,7 +131,8 @@ RACACHE_HOT Progress copy_present(File& file, uint64_t& offset, size_t& left,
 // that the page behind the last one is not wanted.
 void look_beyond(File& file, uint64_t end, Counters& counters) {
   if (file.engine->config.single_lookup) return;
-  (void)file.index.lookup(pages_of(end));
+  const PageIndex page = pages_of(end);
+  if (page < file.pages) (void)file.index.lookup(page);
   ++counters.lookups;
 }
 

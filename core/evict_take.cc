@@ -150,6 +150,8 @@ bool Evictor::take(Engine& engine, const Victim& victim, uint64_t* freed) {
   if (!read_place(engine, victim.id, &place)) return false;
   File& file = *place.file;
   const unsigned order = Folio::order_of(place.word);
+  // Another folio by now than the one that was judged: it has no such parts.
+  if (order < 2 && victim.keep != 0 && victim.keep != kAllParts) return false;
   Copies copies;
   if (victim.keep != 0) {
     copy_parts(engine, place, victim.id, victim.keep, copies);
@@ -220,7 +222,7 @@ bool Evictor::make_run(Engine& engine, unsigned order) {
       const FolioId head = cheapest_block(engine);
       if (head != kNoFolio) (void)empty_block(engine, head);
     }
-    settle(engine);
+    if (!settle(engine)) break;  // a reader is slow: not at others' cost
   }
   return engine.arena.largest_free_order() >= static_cast<int>(order);
 }

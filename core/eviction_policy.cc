@@ -58,9 +58,11 @@ bool EvictionPolicy::init(EvictKind kind, const Arena& arena) {
   return ok;
 }
 
-// A quarter as many entries as frames: 0.02 %.
+// Room for a quota of single pages and a quarter more, so that it is the quota
+// that says when the oldest goes: an eighth to a quarter as many entries as
+// frames (up to 0.02 % of the memory), twice that in a small cache.
 bool EvictionPolicy::init_queue(uint64_t frames) {
-  const uint64_t count = power_of_two_below(frames / 4);
+  const uint64_t count = 2 * power_of_two_below(small_quota_ / 4 * 5);
   void* ids = mapping::reserve(count * sizeof(FolioId), MADV_DONTFORK);
   if (ids == nullptr) return false;
   small_.ids = static_cast<FolioId*>(ids);
@@ -113,10 +115,11 @@ void EvictionPolicy::gone(uint32_t word) {
   small_pages_.fetch_sub(pages_of_word(word), kRelaxed);
 }
 
-// False: it died, or is another folio by now.
+// False: it died or failed, or is another folio by now.
 bool EvictionPolicy::promote(FolioId id, uint32_t word) {
+  constexpr uint32_t kGone = Folio::kDead | Folio::kFailed;
   std::atomic<uint32_t>& at = arena_->folio(id).word;
-  while ((word & (Folio::kMain | Folio::kDead)) == 0 && Folio::in_use(word)) {
+  while ((word & (Folio::kMain | kGone)) == 0 && Folio::in_use(word)) {
     const uint32_t promoted =
         (word & ~(Folio::kAgain | Folio::kFrequent)) | Folio::kMain;
     if (at.compare_exchange_weak(word, promoted, kRelaxed)) {
@@ -146,7 +149,8 @@ void EvictionPolicy::put_back(FolioId id) {
   const uint32_t word = arena_->folio(id).word.load(kRelaxed);
   if ((word & Folio::kMain) != 0 || !Folio::in_use(word)) return;
   LockGuard guard(queue_lock_);
-  if (!small_.full()) small_.push(id);
+  if (small_.full()) return graduate(id);  // or nobody would find it again
+  small_.push(id);
 }
 
 // What was read ahead and is still waited for goes round once more: its reader
