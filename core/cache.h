@@ -102,6 +102,9 @@ void move_ring_fd();
 // that is being broken: for an O_NONBLOCK open that met our own lease.
 // False when we held none.
 bool settle_breaks();
+// Leases are looked after (core/lease_watch.h); if not, settle_breaks() asks
+// for it.
+[[nodiscard]] bool leases_watched();
 
 }  // namespace engine
 

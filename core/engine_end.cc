@@ -4,6 +4,7 @@
 #include "core/backend_threads.h"
 #include "core/census.h"
 #include "core/engine.h"
+#include "core/lease_watch.h"
 
 namespace racache::engine {
 
@@ -14,6 +15,8 @@ bool settle_breaks() {
   constexpr uint64_t kPatienceNs = 50'000'000;
   return engine->service.settle(kPatienceNs);
 }
+
+bool leases_watched() { return lease_watch::current(); }
 
 void let_go() {
   Engine* engine = current();

@@ -46,6 +46,8 @@ struct Copies {
   PageIndex at[Folio::kParts] = {};
   unsigned count = 0;
   unsigned order = 0;
+  PageIndex first = 0;    // of the folio that they are copied from
+  uint8_t published = 0;  // a bit for each part of that order
 };
 
 FolioId head_of_block_of(FolioId id) {
@@ -87,6 +89,7 @@ void copy_part(Engine& engine, const Place& place, FolioId source,
 void copy_parts(Engine& engine, const Place& place, FolioId id, uint8_t keep,
                 Copies& copies) {
   const unsigned order = Folio::order_of(place.word);
+  copies.first = place.first;
   if (keep == kAllParts) {
     copies.order = order;
     return copy_part(engine, place, id, place.first, copies);
@@ -101,17 +104,33 @@ void copy_parts(Engine& engine, const Place& place, FolioId id, uint8_t keep,
 
 // Under the file's lock. What the index cannot take is lost.
 void publish(Engine& engine, File& file, Copies& copies) {
-  unsigned kept = 0;
+  unsigned lost = 0;
   for (unsigned i = 0; i < copies.count; ++i) {
     const FolioId id = copies.ids[i];
     if (file.index.insert(copies.at[i], copies.order, id) ==
         FileIndex::Insert::kOk) {
       engine.evictor.policy().admitted(id);
+      copies.published |= 1u << ((copies.at[i] - copies.first) >> copies.order);
       continue;
     }
-    copies.ids[kept++] = id;
+    copies.ids[lost++] = id;
   }
-  copies.count = kept;
+  copies.count = lost;
+}
+
+// Ghosts of what does not stay.
+void remember_lost(EvictionPolicy& policy, const Place& place,
+                   const Copies& copies) {
+  const uint64_t identity = identity_of(*place.file);
+  if (copies.published == 0) {
+    return policy.evicted(identity, place.first, place.word);
+  }
+  const unsigned order = Folio::order_of(place.word);
+  const uint32_t part = (place.word & ~Folio::kOrderMask) | copies.order;
+  for (unsigned i = 0; i < 1u << (order - copies.order); ++i) {
+    if ((copies.published >> i & 1) != 0) continue;
+    policy.evicted(identity, place.first + (uint64_t{i} << copies.order), part);
+  }
 }
 
 // What evicting the folios of a block would lose. 0: it is not in use.
@@ -155,23 +174,26 @@ bool Evictor::take(Engine& engine, const Victim& victim, uint64_t* freed) {
   Copies copies;
   if (victim.keep != 0) {
     copy_parts(engine, place, victim.id, victim.keep, copies);
+    if (copies.count == 0) {  // no memory: better whole than not at all
+      policy_.spare(victim.id);
+      return false;
+    }
   }
   bool killed = false;
-  uint64_t kept = 0;
+  uint64_t kept = 0;  // pages
   if (file.lock.try_lock()) {
     killed = kill(file, victim.id, place.first, place.word);
     if (killed) {
       file.index.erase(place.first, order);
-      const unsigned copied = copies.count;
       publish(engine, file, copies);
-      kept = uint64_t{copied - copies.count} << copies.order;
+      kept = uint64_t(__builtin_popcount(copies.published)) << copies.order;
     }
     file.lock.unlock();
   }
   release_copies(engine, copies);
   if (!killed) return false;
   *freed += (uint64_t{1} << order) - kept;
-  policy_.evicted(identity_of(file), place.first, place.word);
+  remember_lost(policy_, place, copies);
   push(engine, victim.id);
   return true;
 }
@@ -203,7 +225,7 @@ bool Evictor::empty_block(Engine& engine, FolioId head) {
     if (Folio::in_use(word) && (word & Folio::kDead) == 0) {
       const uint8_t keep = policy_.worth_keeping(word) ? kAllParts : 0;
       if (!take(engine, {id, keep}, &freed)) return false;
-      ++evicted;
+      if (keep == 0) ++evicted;
     }
     id += FolioId{1} << order;
   }

@@ -153,6 +153,13 @@ void EvictionPolicy::put_back(FolioId id) {
   small_.push(id);
 }
 
+void EvictionPolicy::spare(FolioId id) {
+  std::atomic<uint32_t>& at = arena_->folio(id).word;
+  const uint32_t word = at.load(kRelaxed);
+  if (kind_ != EvictKind::kS3Fifo || promote(id, word)) return;
+  at.fetch_and(~Folio::kAgain, kRelaxed);
+}
+
 // What was read ahead and is still waited for goes round once more: its reader
 // may be slow. kFrequent says that it did.
 bool EvictionPolicy::spare_readahead(FolioId id, uint32_t word) {

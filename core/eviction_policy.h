@@ -58,6 +58,8 @@ class EvictionPolicy {
   [[nodiscard]] Victim next(uint64_t* budget);
   // The victim could not be taken now.
   void put_back(FolioId id);
+  // Parts of it were to stay, and cannot be had without the rest.
+  void spare(FolioId id);
   // The victim was taken from this place.
   void evicted(uint64_t file, PageIndex first, uint32_t word);
 

@@ -21,9 +21,7 @@ uint32_t hash_of(uint64_t device, uint64_t inode) {
 }
 
 int64_t wall_clock_ns() {
-  timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return now.tv_sec * int64_t{1000000000} + now.tv_nsec;
+  return static_cast<int64_t>(sys::clock_ns(CLOCK_REALTIME));
 }
 
 bool quiet(const File& file) {

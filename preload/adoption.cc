@@ -20,12 +20,7 @@ constexpr uint32_t kFirstBackoffMs = 100;
 constexpr uint32_t kLastBackoffMs = 60000;
 
 // Coarse: a description that waits for its time looks at every call.
-uint64_t now_ms() {
-  timespec ts;
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
-  return static_cast<uint64_t>(ts.tv_sec) * 1000 +
-         static_cast<uint64_t>(ts.tv_nsec) / 1000000;
-}
+uint64_t now_ms() { return sys::coarse_ns() / 1'000'000; }
 
 // The low half of the word is the futex (little-endian machines only). A waiter
 // says so, or the adopter would have to make a system call for nobody.
@@ -184,9 +179,8 @@ File* obtain(const Held& held, May may) {
       case Stage::kCached:
         if (File* file = readable_file(open)) return file;
         // Maybe it is only that nobody has looked: the process was stopped.
-        if (engine::settle_breaks()) {
-          if (File* file = readable_file(open)) return file;
-        }
+        if (!engine::leases_watched()) engine::settle_breaks();
+        if (File* file = readable_file(open)) return file;
         if (!lose(held, status)) return nullptr;
         break;
       case Stage::kRefused:

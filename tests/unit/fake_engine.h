@@ -109,6 +109,7 @@ uint32_t generation() {
 uint32_t process_number() { return epoch::process_number(); }
 void count_refusal(Reason) { ++fake::engine.refusals_counted; }
 bool settle_breaks() { return false; }
+bool leases_watched() { return true; }
 Reason hopeless(int fd) {
   ++fake::engine.glances;
   struct stat st;
