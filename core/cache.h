@@ -93,6 +93,8 @@ void after_fork();
 // interrupt the submitting thread, and an epoll_wait would return EINTR that
 // it would not return without us. One load when nothing is in flight.
 void quiesce();
+// quiesce() may have something to wait for. No system call.
+[[nodiscard]] bool interruptible();
 
 // The descriptor number that the ring occupies among the application's, or -1.
 [[nodiscard]] int ring_fd();

@@ -50,9 +50,16 @@ void end_with_program(Engine& engine) {
   if (engine.with_threads) engine.backend->close(*engine.backend);
 }
 
+bool interruptible() {
+  const Engine* engine = current();
+  if (engine == nullptr || engine->ops.idle()) return false;
+  const ThreadSlot* slot = epoch::self();
+  return slot == nullptr || slot->submitted;
+}
+
 void quiesce() {
   Engine* engine = current();
-  if (engine == nullptr || engine->ops.idle()) return;
+  if (engine == nullptr || !interruptible()) return;
   SignalGuard signals;
   engine->backend->quiesce(*engine->backend);
 }

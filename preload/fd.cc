@@ -13,6 +13,7 @@
 #include "preload/own_lease.h"
 #include "preload/process.h"
 #include "preload/real.h"
+#include "preload/stream.h"
 
 namespace racache::preload {
 namespace {
@@ -62,6 +63,7 @@ namespace hook {
 int close(int fd) {
   if (is_ring(fd)) return closed_number();
   fd_closing(fd);
+  before_close(fd);
   return real::close(fd);
 }
 

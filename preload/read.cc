@@ -12,7 +12,7 @@
 #include "preload/hit.h"
 #include "preload/real.h"
 #include "preload/serve.h"
-#include "preload/socket.h"
+#include "preload/stream.h"
 
 namespace racache::preload::hook {
 

@@ -133,6 +133,18 @@ ssize_t readv(int fd, const iovec* iov, int count) {
   return with_errno(sys::invoke(SYS_readv, fd, iov, count));
 }
 
+ssize_t write(int fd, const void* buffer, size_t count) {
+  return with_errno(sys::invoke(SYS_write, fd, buffer, count));
+}
+
+ssize_t writev(int fd, const iovec* iov, int count) {
+  return with_errno(sys::invoke(SYS_writev, fd, iov, count));
+}
+
+ssize_t getrandom(void* buffer, size_t count, unsigned flags) {
+  return with_errno(sys::invoke(SYS_getrandom, buffer, count, flags));
+}
+
 // The kernel takes offsets in two halves, of which 64-bit ABIs use the first.
 ssize_t preadv(int fd, const iovec* iov, int count, off_t offset) {
   return with_errno(sys::invoke(SYS_preadv, fd, iov, count, offset, 0L));

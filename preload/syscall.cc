@@ -31,7 +31,7 @@
 #include "preload/real.h"
 #include "preload/sandbox.h"
 #include "preload/serve.h"
-#include "preload/socket.h"
+#include "preload/stream.h"
 #include "preload/stubs.h"
 #include "preload/transfer.h"
 
@@ -190,14 +190,13 @@ long on_transfer(const Call& s) {
   switch (s.number) {
     case SYS_sendfile:
       if (s.c == 0) share_position(narrow(s.b));
+      before_stream(s.fd());
       break;
-    case SYS_sendmsg:
-      share_rights_in(pointer<msghdr>(s.b));
+    case SYS_splice:
+      if (s.b == 0) share_position(s.fd());
+      before_stream(narrow(s.c));
       break;
-    case SYS_sendmmsg:
-      share_rights_in(pointer<mmsghdr>(s.b), static_cast<unsigned>(s.c));
-      break;
-    default:  // splice, copy_file_range
+    default:  // copy_file_range
       if (s.b == 0) share_position(s.fd());
   }
   return s.make();
@@ -254,6 +253,33 @@ long on_wait(const Call& s) {
   return s.make();
 }
 
+long on_send(const Call& s) {
+  int flags = narrow(s.d);  // sendto, sendmmsg
+  if (s.number == SYS_sendmsg) {
+    share_rights_in(pointer<msghdr>(s.b));
+    flags = narrow(s.c);
+  } else if (s.number == SYS_sendmmsg) {
+    share_rights_in(pointer<mmsghdr>(s.b), static_cast<unsigned>(s.c));
+  }
+  before_send(s.fd(), flags);
+  return s.make();
+}
+
+long on_receive(const Call& s) {
+  before_receive(s.fd(), narrow(s.number == SYS_recvmsg ? s.c : s.d));
+  return s.make();
+}
+
+long on_write(const Call& s) {
+  before_stream(s.fd());
+  return s.make();
+}
+
+long on_random(const Call& s) {
+  before_random(static_cast<size_t>(s.b));
+  return s.make();
+}
+
 long on_socket_wait(const Call& s) {
   before_socket_wait();
   return s.make();
@@ -284,7 +310,9 @@ constexpr Route kRoutes[] = {
     {SYS_dup, on_duplicate},       {SYS_dup3, on_duplicate},
     {SYS_fcntl, on_fcntl},         {SYS_sendfile, on_transfer},
     {SYS_splice, on_transfer},     {SYS_copy_file_range, on_transfer},
-    {SYS_sendmsg, on_transfer},    {SYS_sendmmsg, on_transfer},
+    {SYS_sendmsg, on_send},        {SYS_sendmmsg, on_send},
+    {SYS_write, on_write},         {SYS_writev, on_write},
+    {SYS_getrandom, on_random},    {SYS_io_getevents, on_wait},
     {SYS_clone, nullptr},          {SYS_clone3, nullptr},
     {SYS_execve, on_execute},      {SYS_execveat, on_execute},
     {SYS_exit, on_exit},           {SYS_exit_group, on_exit},
@@ -299,9 +327,9 @@ constexpr Route kRoutes[] = {
     {SYS_prctl, on_identity},      {SYS_seccomp, on_sandbox},
     {SYS_setns, on_setns},         {SYS_setsockopt, on_socket_option},
     {SYS_accept, on_socket_wait},  {SYS_accept4, on_socket_wait},
-    {SYS_connect, on_socket_wait}, {SYS_recvfrom, on_socket_wait},
-    {SYS_recvmsg, on_socket_wait}, {SYS_recvmmsg, on_socket_wait},
-    {SYS_sendto, on_socket_wait},
+    {SYS_connect, on_socket_wait}, {SYS_recvfrom, on_receive},
+    {SYS_recvmsg, on_receive},     {SYS_recvmmsg, on_receive},
+    {SYS_sendto, on_send},
 };
 
 // The flags of a clone3: the first word of its arguments, 64 bytes or more.

@@ -14,6 +14,7 @@
 
 #include "preload/fd_table.h"
 #include "preload/real.h"
+#include "preload/stream.h"
 #include "preload/transfer.h"
 
 namespace racache::preload {
@@ -59,12 +60,14 @@ namespace hook {
 
 ssize_t sendfile(int out, int in, off_t* offset, size_t count) {
   if (offset == nullptr) share_position(in);
+  before_stream(out);
   return real::sendfile(out, in, offset, count);
 }
 
 ssize_t splice(int in, off_t* in_offset, int out, off_t* out_offset,
                size_t count, unsigned flags) {
   if (in_offset == nullptr) share_position(in);
+  before_stream(out);
   return real::splice(in, in_offset, out, out_offset, count, flags);
 }
 

@@ -5,7 +5,7 @@
 // Most calls are restarted and nothing shows; these return EINTR, which the
 // program would not see without us. So they wait first, at most 2 ms, until
 // nothing of this thread's is in flight: one load when nothing is. Sockets with
-// a receive or send timeout have the same trait, see socket.cc.
+// a receive or send timeout have the same trait, see stream.cc.
 #include <ctime>
 
 #include "core/cache.h"

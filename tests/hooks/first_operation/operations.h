@@ -13,6 +13,7 @@
 #include <spawn.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/sem.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
@@ -166,6 +167,12 @@ static int nothing(void* argument) {
   X(sendmsg, { struct msghdr m = {0}; RESULT(sendmsg(0, &m, 0)); })         \
   X(sendmmsg, { struct mmsghdr m = {{0}, 0};                                \
                 RESULT(sendmmsg(0, &m, 1, 0)); })                           \
+  X(write, { int fd = open("new", O_WRONLY | O_CREAT, 0600);                \
+             RESULT(write(fd, "abc", 3)); })                                \
+  X(writev, { int fd = open("new", O_WRONLY | O_CREAT, 0600);               \
+              struct iovec v = {(char *)"abc", 3};                          \
+              RESULT(writev(fd, &v, 1)); })                                 \
+  X(getrandom, { RESULT(getrandom(got, 1, 0)); })                           \
   X(setsockopt, { RESULT(setsockopt(0, SOL_SOCKET, SO_DEBUG, NULL, 0)); })  \
   X(accept, { RESULT(accept(0, NULL, NULL)); })                             \
   X(accept4, { RESULT(accept4(0, NULL, NULL, 0)); })                        \
