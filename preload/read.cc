@@ -22,7 +22,7 @@ using serve::kPass;
 
 ssize_t read(int fd, void* buffer, size_t count) {
   if (RACACHE_LIKELY(!tracked(fd))) {
-    before_socket_wait();
+    before_foreign_read(fd);
     return real::read(fd, buffer, count);
   }
   pthread_testcancel();
@@ -37,8 +37,10 @@ ssize_t read(int fd, void* buffer, size_t count) {
 }
 
 ssize_t pread(int fd, void* buffer, size_t count, off_t offset) {
-  if (RACACHE_LIKELY(!tracked(fd)))
+  if (RACACHE_LIKELY(!tracked(fd))) {
+    before_foreign_read(fd);
     return real::pread(fd, buffer, count, offset);
+  }
   pthread_testcancel();
   const size_t hit = hit_at(fd, buffer, count, offset);
   if (RACACHE_LIKELY(hit != 0)) return static_cast<ssize_t>(hit);
@@ -52,7 +54,7 @@ ssize_t pread(int fd, void* buffer, size_t count, off_t offset) {
 
 ssize_t readv(int fd, const iovec* iov, int count) {
   if (RACACHE_LIKELY(!may_serve(fd))) {
-    before_socket_wait();
+    before_foreign_read(fd);
     return real::readv(fd, iov, count);
   }
   pthread_testcancel();
@@ -62,8 +64,10 @@ ssize_t readv(int fd, const iovec* iov, int count) {
 }
 
 ssize_t preadv(int fd, const iovec* iov, int count, off_t offset) {
-  if (RACACHE_LIKELY(!may_serve(fd)))
+  if (RACACHE_LIKELY(!may_serve(fd))) {
+    before_foreign_read(fd);
     return real::preadv(fd, iov, count, offset);
+  }
   pthread_testcancel();
   const long got = serve::read_at(fd, serve::many_buffers(iov, count), offset);
   return got != kPass ? with_errno(got) : real::preadv(fd, iov, count, offset);
@@ -72,8 +76,10 @@ ssize_t preadv(int fd, const iovec* iov, int count, off_t offset) {
 // RWF_HIPRI asks for nothing that a cache would not do; every other flag is
 // the kernel's business. Offset -1 is the file position.
 ssize_t preadv2(int fd, const iovec* iov, int count, off_t offset, int flags) {
-  if (RACACHE_LIKELY(!may_serve(fd)))
+  if (RACACHE_LIKELY(!may_serve(fd))) {
+    before_foreign_read(fd);
     return real::preadv2(fd, iov, count, offset, flags);
+  }
   pthread_testcancel();
   KernelUse use;
   Buffers to = serve::many_buffers(iov, count);

@@ -33,6 +33,13 @@ void wait_before_stream(int fd) {
   if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode)) engine::quiesce();
 }
 
+void wait_before_device(int fd) {
+  struct stat st;
+  if (sys::failed(sys::invoke(SYS_fstat, fd, &st))) return;
+  if (S_ISCHR(st.st_mode)) return engine::quiesce();
+  if (S_ISSOCK(st.st_mode)) before_socket_wait();
+}
+
 void wait_before_linger(int fd) {
   linger value{};
   unsigned size = sizeof value;

@@ -29,6 +29,13 @@ inline void before_stream(int fd) {
   if (RACACHE_UNLIKELY(engine::interruptible())) wait_before_stream(fd);
 }
 
+RACACHE_COLD void wait_before_device(int fd);
+// Before a read that is not ours: /dev/zero and /dev/urandom stop like streams,
+// and sockets may have a timeout.
+inline void before_foreign_read(int fd) {
+  if (RACACHE_UNLIKELY(engine::interruptible())) wait_before_device(fd);
+}
+
 RACACHE_COLD void wait_before_linger(int fd);
 // Before close(2), which may wait for what a socket has not sent yet.
 inline void before_close(int fd) {

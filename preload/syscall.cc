@@ -59,8 +59,13 @@ long served(const Call& s, long result) {
   return result != serve::kPass ? with_errno(result) : s.make();
 }
 
+long foreign_read(const Call& s) {
+  before_foreign_read(s.fd());
+  return s.make();
+}
+
 long on_read(const Call& s) {
-  if (!tracked(s.fd())) return s.make();
+  if (!tracked(s.fd())) return foreign_read(s);
   serve::KernelUse use;
   iovec storage;
   const auto to =
@@ -73,7 +78,7 @@ long on_read(const Call& s) {
 // readv, preadv, preadv2. With 64-bit registers the offset is in its first
 // half; flags, and more vectors than there may be, are the kernel's business.
 long on_read_vector(const Call& s) {
-  if (!tracked(s.fd()) || s.c < 0 || s.c > IOV_MAX) return s.make();
+  if (!tracked(s.fd()) || s.c < 0 || s.c > IOV_MAX) return foreign_read(s);
   const bool flags = s.number == SYS_preadv2 && s.f != 0;
   const bool next =
       s.number == SYS_readv || (s.number == SYS_preadv2 && s.d == -1);

@@ -191,9 +191,14 @@ void run_fault(World& w) {
   off_t at = w.any_offset(w.size_of(fd));
   long got =
       DIFF_CALL(error, positioned ? pread(fd, to, n, at) : read(fd, to, n));
+  // Which of its two reasons the kernel gives for refusing a direct read
+  // depends on the moment.
+  const bool direct = (fcntl(fd, F_GETFL) & O_DIRECT) != 0;
+  const bool refused = got < 0 && (error == EINVAL || error == EFAULT);
   say(w, "%s(%d, %zu of which %zu can be written, %ld) %s #%016lx",
       positioned ? "pread" : "read", fd, n, room, positioned ? at : 0,
-      result(got, error).c_str(), hash(to, got > 0 ? got : 0));
+      direct && refused ? "refused" : result(got, error).c_str(),
+      hash(to, got > 0 ? got : 0));
 }
 
 // A handler that reads, on a stack of its own.

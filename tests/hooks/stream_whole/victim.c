@@ -13,10 +13,10 @@
 #include <sys/uio.h>
 #include <time.h>
 
-enum { kChunk = 512 << 10, kKinds = 12, kRounds = 8, kMuch = 1 << 20 };
+enum { kChunk = 512 << 10, kKinds = 17, kRounds = 6, kMuch = 1 << 20 };
 enum { kChunks = kKinds * kRounds };
 static char much[kMuch];
-static int pipes[2], sockets[2], talkers[2];
+static int pipes[2], sockets[2], talkers[2], zero;
 static _Atomic int finished;
 
 /* Empties what the others fill, slowly. */
@@ -52,6 +52,11 @@ static ssize_t move_much(int kind, int file) {
     case 8: return getrandom(much, kMuch, 0);
     case 9: return sendfile(sockets[1], file, &offset, kMuch);
     case 10: return syscall(SYS_write, pipes[1], much, kMuch);
+    case 11: return read(zero, much, kMuch);
+    case 12: return pread(zero, much, kMuch, 0);
+    case 13: return readv(zero, &iov, 1);
+    case 14: return preadv(zero, &iov, 1, 0);
+    case 15: return syscall(SYS_read, zero, much, kMuch);
     default: return syscall(SYS_sendto, sockets[1], much, kMuch, 0, NULL, 0);
   }
 }
@@ -89,6 +94,7 @@ int main(void) {
   posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED); /* cold from here on */
   close(fd);
   fd = open("data", O_RDONLY);
+  zero = open("/dev/zero", O_RDONLY);
   CHECK(pipe(pipes) == 0);
   CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0);
   CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, talkers) == 0);
