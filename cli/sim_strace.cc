@@ -5,11 +5,12 @@
 // Calls split by "<unfinished ...>" are joined. Positions are followed from the
 // results, so nothing needs to be guessed. Names are taken as they were given:
 // a relative name is one file wherever it was opened.
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <ostream>
-#include <regex>
 
 #include "cli/sim_trace.h"
 
@@ -80,20 +81,44 @@ std::string unquoted(const std::string& text) {
   return out;
 }
 
+size_t skip(const std::string& line, const char* characters, size_t at) {
+  return std::min(line.find_first_not_of(characters, at), line.size());
+}
+constexpr const char* kDigits = "0123456789";
+
+// "[pid  7] " or "7  ": 7, and `at` behind it. 0 where no pid is given. By
+// hand: std::regex recurses for each character, and lines may be long.
+int take_pid(const std::string& line, size_t& at) {
+  const bool bracket = line.starts_with("[pid ");
+  const size_t begin = bracket ? skip(line, " ", 5) : 0;
+  const size_t end = skip(line, kDigits, begin);
+  const char* behind = bracket ? "] " : " ";
+  if (end == begin || line.compare(end, strlen(behind), behind) != 0) return 0;
+  at = bracket ? end + 2 : skip(line, " ", end);
+  return std::atoi(line.c_str() + begin);
+}
+
+// "1.500000 ": as it stands, and `at` behind it. Empty where there is none.
+std::string take_time(const std::string& line, size_t& at) {
+  const size_t point = skip(line, kDigits, at);
+  if (point == at || point == line.size() || line[point] != '.') return "";
+  const size_t end = skip(line, kDigits, point + 1);
+  if (end == point + 1 || end == line.size() || line[end] != ' ') return "";
+  std::string time = line.substr(at, end - at);
+  at = end + 1;
+  return time;
+}
+
 class Converter {
  public:
   explicit Converter(std::ostream& out) : out_(out) {}
 
   void take(const std::string& line) {
-    std::smatch m;
-    static const std::regex head(
-        R"(^(?:\[pid +(\d+)\] |(\d+) +)?(?:(\d+\.\d+) )?(.*)$)");
-    if (!std::regex_match(line, m, head)) return;
-    const int pid = m[1].matched   ? std::atoi(m[1].str().c_str())
-                    : m[2].matched ? std::atoi(m[2].str().c_str())
-                                   : 0;
-    if (m[3].matched) now(m[3].str());
-    std::string text = m[4].str();
+    size_t at = 0;
+    const int pid = take_pid(line, at);
+    const std::string time = take_time(line, at);
+    if (!time.empty()) now(time);
+    std::string text = line.substr(at);
     if (!join(pid, text)) return;
     Call call;
     if (parse(text, call) && call.result >= 0) apply(pid, call);

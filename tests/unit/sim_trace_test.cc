@@ -73,3 +73,16 @@ TEST_CASE("strace: positions, descriptors, threads and split calls") {
         "2.500000 /d/a%20b#1 0 0 willneed\n");
   CHECK(parse(got).events.size() == 5);
 }
+
+TEST_CASE("strace: heads of lines, and lines of any length") {
+  const std::string read =
+      "read(3, \"" + std::string(1 << 20, 'x') + "\", 1048576) = 1048576\n";
+  const std::string got =
+      convert("openat(AT_FDCWD, \"/d\", O_RDONLY) = 3\n" + read +
+              "[pid  12] 7.5 openat(AT_FDCWD, \"/e\", O_RDONLY) = 3\n"
+              "[pid 12] 8.0 read(3, \"\", 1) = 1\n"
+              "12   8.5 read(3, \"\", 2) = 2\n9.0 read(3, \"\", 4) = 4\n");
+  CHECK(got ==
+        "0.000000 /d#1 0 1048576\n0.500000 /e#2 0 1\n1.000000 /e#2 1 2\n"
+        "1.500000 /d#1 1048576 4\n");
+}
