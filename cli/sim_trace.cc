@@ -12,7 +12,26 @@ namespace {
 constexpr const char* kHintNames[] = {"read",       "open",   "willneed",
                                       "dontneed",   "normal", "random",
                                       "sequential", "noreuse"};
-constexpr uint64_t kMostSize = uint64_t{16} << 40;
+// What one read(2) brings at most.
+constexpr uint64_t kMostRead = 0x7ffff000;
+
+// Page numbers, from `first` to before `end`.
+struct Range {
+  uint64_t first, end;
+};
+
+// How many pages the ranges cover together.
+uint64_t covered(std::vector<Range>& ranges) {
+  std::sort(ranges.begin(), ranges.end(),
+            [](const Range& a, const Range& b) { return a.first < b.first; });
+  uint64_t count = 0, done = 0;
+  for (const Range& r : ranges) {
+    if (r.end <= done) continue;
+    count += r.end - std::max(r.first, done);
+    done = r.end;
+  }
+  return count;
+}
 
 class Parser {
  public:
@@ -36,10 +55,10 @@ class Parser {
     try {
       size_t used = 0;
       const uint64_t n = std::stoull(text, &used);
-      if (used == text.size() && text[0] != '-' && n <= kMostSize) return n;
+      if (used == text.size() && text[0] != '-' && n <= kMostFile) return n;
     } catch (const std::logic_error&) {
     }
-    fail("'" + text + "' is not a number of bytes");
+    fail("'" + text + "' is not a number of bytes up to 16 TiB");
   }
 
   Hint hint(const std::string& word) const {
@@ -65,15 +84,25 @@ class Parser {
     event.hint = hint(word);
     event.offset = number(offset);
     event.length = number(length);
+    if (event.length > kMostFile - event.offset) {
+      fail("OFFSET and LENGTH go beyond 16 TiB, the largest file");
+    }
     event.file = file_of(name.substr(0, name.rfind('#')));
     event.description = description_of(name);
     add(event);
   }
 
+  // Hints may name more than there is, as "all of it".
   void add(const TraceEvent& event) {
-    TracedFile& file = trace_.files[event.file];
-    file.size = std::max(file.size, event.offset + event.length);
-    if (event.hint == Hint::kRead) trace_.read_bytes += event.length;
+    const bool read = event.hint == Hint::kRead;
+    if (read && event.length > kMostRead) {
+      fail("no read brings more than " + std::to_string(kMostRead) + " bytes");
+    }
+    if (read) trace_.read_bytes += event.length;
+    if (read || event.hint == Hint::kOpen) {
+      uint64_t& size = trace_.files[event.file].size;
+      size = std::max(size, event.offset + event.length);
+    }
     trace_.events.push_back(event);
   }
 
@@ -92,17 +121,13 @@ class Parser {
 
   // How large the data is: pages read, each once.
   void measure() {
-    std::vector<std::vector<bool>> seen(trace_.files.size());
+    std::vector<std::vector<Range>> ranges(trace_.files.size());
     for (const TraceEvent& e : trace_.events) {
       if (e.hint != Hint::kRead || e.length == 0) continue;
-      std::vector<bool>& pages = seen[e.file];
-      const uint64_t end = (e.offset + e.length - 1) / 4096;
-      if (pages.size() <= end) pages.resize(end + 1);
-      for (uint64_t p = e.offset / 4096; p <= end; ++p) {
-        if (!pages[p]) trace_.touched_bytes += 4096;
-        pages[p] = true;
-      }
+      ranges[e.file].push_back(
+          {e.offset / 4096, (e.offset + e.length - 1) / 4096 + 1});
     }
+    for (auto& r : ranges) trace_.touched_bytes += covered(r) * 4096;
   }
 
   Trace trace_;

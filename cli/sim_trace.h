@@ -5,7 +5,8 @@
 // TIME is in seconds. FILE is any name without white space (%20 stands for a
 // space, %25 for '%'); what follows its last '#' tells open descriptions of
 // one file apart. HINT is read (the default), open (LENGTH is the file's size),
-// willneed, dontneed, normal, random, sequential or noreuse.
+// willneed, dontneed, normal, random, sequential or noreuse. A file is as large
+// as its reads and opens say.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,9 @@
 #include <vector>
 
 namespace racache::cli {
+
+// No OFFSET + LENGTH is larger: the index holds pages below 2^32 - 1.
+inline constexpr uint64_t kMostFile = ((uint64_t{1} << 32) - 2) * 4096;
 
 enum class Hint : uint8_t {
   kRead,

@@ -46,11 +46,29 @@ TEST_CASE("lines, comments, hints, files and their descriptions") {
 TEST_CASE("what is wrong is named by its line") {
   for (const char* bad :
        {"0 a 1", "x a 0 1", "0 a -1 1", "0 a 0 1k", "0 a 0 1 often",
-        "0 a 0 1 read more", "0 a 0 99999999999999999999"}) {
+        "0 a 0 1 read more", "0 a 0 99999999999999999999",
+        "0 a 17592186044416 4096", "0 a 17592186036224 4096",
+        "0 a 4096 17592186032129 willneed", "0 a 0 2147479553"}) {
     INFO(bad);
     CHECK_THROWS_WITH_AS(parse("0 a 0 1\n" + std::string(bad)),
                          doctest::Contains("line 2"), std::runtime_error);
   }
+}
+
+TEST_CASE("offsets and lengths as large as they may be") {
+  const Trace t = parse(
+      "0 a 0 2147479552\n0 a 17592186032127 4096\n"
+      "0 b 0 4096\n0 b 0 17592186036223 willneed\n");
+  CHECK(t.touched_bytes == uint64_t{0x7ffff000} + 8192 + 4096);
+  CHECK(t.files[0].size == 17592186036223);
+  CHECK(t.files[1].size == 4096);  // no hint makes a file larger
+}
+
+TEST_CASE("pages that several reads share are counted once") {
+  const Trace t = parse(
+      "0 a 8192 4096\n0 a 0 1\n0 a 4095 2\n0 a 0 4096\n0 a 40960 1\n"
+      "0 b 0 1\n0 b 20480 0\n");
+  CHECK(t.touched_bytes == 5 * 4096);
 }
 
 TEST_CASE("strace: positions, descriptors, threads and split calls") {
