@@ -2,6 +2,7 @@
 #include "cli/sim_world.h"
 
 #include <fcntl.h>
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <new>
@@ -37,6 +38,11 @@ ThreadSlot& slot() {
   return *mine;
 }
 
+void count_uncached(Counters& counters) {
+  ++counters.read_calls;
+  ++counters.kernel_fallbacks;
+}
+
 double ratio(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0
                     : static_cast<double>(part) / static_cast<double>(whole);
@@ -51,11 +57,15 @@ double SimResult::uncached() const {
   return ratio(counters.kernel_fallbacks, counters.read_calls);
 }
 double SimResult::over_fetch() const {
-  return ratio(counters.device_bytes - counters.used_bytes,
-               counters.device_bytes);
+  // Pages are used as a whole; a file's last one may be read in part.
+  const uint64_t used = std::min(counters.used_bytes, counters.device_bytes);
+  return ratio(counters.device_bytes - used, counters.device_bytes);
 }
 
 struct SimWorld::Parts {
+  explicit Parts(const SimOptions& o) : options(o) {}
+
+  const SimOptions options;
   racache::Engine engine{};
   std::unique_ptr<racache::File[]> files;
   std::vector<OpenStream> streams;
@@ -83,14 +93,15 @@ void set_up(racache::Engine& engine, const SimOptions& options) {
   engine.backend = make_fake(fake);
 }
 
+// A file for whose index there is no memory is left without an engine, and is
+// read uncached.
 void set_up(racache::File& file, racache::Engine& engine, uint32_t number,
-            uint64_t size, const SimOptions& options) {
+            const SimOptions& options) {
+  file.pages = pages_of(file.size);
+  if (!file.index.init(file.pages, engine.metadata).has_value()) return;
   file.engine = &engine;
   file.number = number;
   file.inode = number + 1;
-  file.size = size;
-  file.pages = pages_of(size);
-  require(file.index.init(file.pages, engine.metadata).has_value());
   file.ra_pages = static_cast<uint32_t>(options.read_ahead_kb / 4);
   file.io_pages = static_cast<uint32_t>(options.io_kb / 4);
   file.direct_slot =
@@ -105,17 +116,14 @@ void set_up(racache::File& file, racache::Engine& engine, uint32_t number,
 SimWorld::SimWorld(const SimOptions& options,
                    const std::vector<uint64_t>& file_sizes,
                    uint32_t descriptions)
-    : parts_(new Parts) {
+    : parts_(new Parts(options)) {
   (void)slot();
   racache::Engine& engine = parts_->engine;
   set_up(engine, options);
   const size_t count = file_sizes.size();
   parts_->files.reset(new racache::File[count]());
   engine.files = parts_->files.get();
-  for (uint32_t i = 0; i < count; ++i) {
-    if (file_sizes[i] == 0) continue;
-    set_up(engine.files[i], engine, i, file_sizes[i], options);
-  }
+  for (size_t i = 0; i < count; ++i) engine.files[i].size = file_sizes[i];
   engine.files_used.store(static_cast<uint32_t>(count));
   parts_->streams = std::vector<OpenStream>(descriptions);
   parts_->opened.resize(descriptions);
@@ -174,6 +182,12 @@ void SimWorld::Parts::willneed(racache::File& file, OpenStream&,
 void SimWorld::play(const TraceEvent& event) {
   racache::File& file = parts_->files[event.file];
   if (file.size == 0) return;
+  if (file.pages == 0)
+    set_up(file, parts_->engine, event.file, parts_->options);
+  if (file.engine == nullptr) {
+    if (event.hint == Hint::kRead) count_uncached(slot().counters);
+    return;
+  }
   OpenStream& stream = parts_->streams[event.description];
   uint8_t& opened = parts_->opened[event.description];
   if (opened == 0 || event.hint == Hint::kOpen) {

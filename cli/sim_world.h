@@ -37,7 +37,8 @@ struct SimResult {
 
 class SimWorld {
  public:
-  // Throws std::bad_alloc when the memory cannot be had.
+  // Throws std::bad_alloc when the memory cannot be had. Files get an index as
+  // they are first used, as long as there is memory for one.
   SimWorld(const SimOptions& options, const std::vector<uint64_t>& file_sizes,
            uint32_t descriptions);
   ~SimWorld();

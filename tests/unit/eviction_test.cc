@@ -197,3 +197,25 @@ TEST_CASE("95 % full, with mixed orders: there still are 2 MiB folios") {
   CHECK(asked >= 1000 / kPatience);
   CHECK(given * 10 >= asked * 9);
 }
+
+TEST_CASE("what there is no index for is read uncached, and counted so") {
+  constexpr uint32_t kFiles = 40'000;
+  Trace trace;
+  trace.files.assign(kFiles, {"", 4 * 4096 * 16});
+  trace.descriptions = kFiles;
+  for (uint32_t i = 0; i < kFiles; ++i) trace.events.push_back(event(i, 0, 10));
+  SimOptions options;
+  options.cache_bytes = 8 * kMib;
+  const SimResult result = cli::simulate(trace, options);
+  CHECK(result.counters.read_calls == kFiles);
+  CHECK(result.uncached() > 0);
+  CHECK(result.uncached() < 1);
+}
+
+TEST_CASE("of a part of a page no more is used than was read") {
+  Trace trace;
+  trace.files = {{"", 100}};
+  trace.descriptions = 1;
+  trace.events = {event(0, 0, 100)};
+  CHECK(cli::simulate(trace, {}).over_fetch() == 0);
+}
