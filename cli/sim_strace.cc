@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // `strace -f` output to a trace. What is understood: open, openat, close,
-// dup, dup2, dup3, fcntl(F_DUPFD), read, readv, pread64, preadv, lseek,
-// fadvise64, readahead, and clone, by which threads are told from processes.
+// close_range, dup, dup2, dup3, fcntl(F_DUPFD), read, readv, pread64, preadv,
+// lseek, fadvise64, readahead, and clone, by which threads are told from
+// processes.
 // Calls split by "<unfinished ...>" are joined. Positions are followed from the
 // results, so nothing needs to be guessed. Names are taken as they were given:
 // a relative name is one file wherever it was opened.
@@ -23,12 +24,30 @@ struct Description {
 };
 using Table = std::map<int, std::shared_ptr<Description>>;
 
+size_t skip(const std::string& line, const char* characters, size_t at) {
+  return std::min(line.find_first_not_of(characters, at), line.size());
+}
+constexpr const char* kDigits = "0123456789";
+
 // One finished call: "name(arguments) = result".
 struct Call {
   std::string name;
   std::vector<std::string> arguments;
   long long result = -1;
+  std::string path;  // of the result, with -y
 };
+
+// No regular file on a disk is called so.
+bool made_up(const std::string& path) {
+  if (path.starts_with("/dev/")) return !path.starts_with("/dev/shm/");
+  return path.starts_with("/proc/") || path.starts_with("/sys/");
+}
+
+// "3</a/b>" -> /a/b>: what follows the path does not matter.
+std::string path_of(const std::string& result) {
+  const size_t at = skip(result, kDigits, 0);
+  return at < result.size() && result[at] == '<' ? result.substr(at + 1) : "";
+}
 
 // Splits at commas outside of quotes and brackets.
 std::vector<std::string> split_arguments(const std::string& text) {
@@ -80,11 +99,6 @@ std::string unquoted(const std::string& text) {
   }
   return out;
 }
-
-size_t skip(const std::string& line, const char* characters, size_t at) {
-  return std::min(line.find_first_not_of(characters, at), line.size());
-}
-constexpr const char* kDigits = "0123456789";
 
 // "[pid  7] " or "7  ": 7, and `at` behind it. 0 where no pid is given. By
 // hand: std::regex recurses for each character, and lines may be long.
@@ -156,7 +170,9 @@ class Converter {
     if (close == text.npos || close < open) return false;
     call.name = text.substr(0, open);
     call.arguments = split_arguments(text.substr(open + 1, close - open - 1));
-    call.result = std::strtoll(text.c_str() + equals + 3, nullptr, 10);
+    const std::string result = text.substr(equals + 3);
+    call.result = std::strtoll(result.c_str(), nullptr, 10);
+    call.path = path_of(result);
     return true;
   }
 
@@ -165,6 +181,9 @@ class Converter {
     if (i >= call.arguments.size()) return -1;
     return std::strtoll(call.arguments[i].c_str(), nullptr, 0);
   }
+  static uint64_t unsigned_number(const Call& call, size_t i) {
+    return static_cast<uint64_t>(number(call, i));
+  }
   std::shared_ptr<Description> find(int pid, long long fd) {
     Table& table = table_of(pid);
     const auto at = table.find(static_cast<int>(fd));
@@ -172,11 +191,18 @@ class Converter {
   }
   // Threads share a table; a forked process begins with a copy.
   Table& table_of(int pid) {
-    const auto parent = parents_.find(pid);
-    return tables_[parent == parents_.end() ? pid : parent->second];
+    std::shared_ptr<Table>& table = tables_[pid];
+    if (!table) table = std::make_shared<Table>();
+    return *table;
   }
 
+  // What no file can be as large as is left out, and no read goes beyond that.
+  // A hint that does is one for all of the file: a length of 0.
   void emit(const Description& d, uint64_t offset, uint64_t length, Hint hint) {
+    if (offset >= kMostFile) return;
+    if (length > kMostFile - offset) {
+      length = hint == Hint::kRead ? kMostFile - offset : 0;
+    }
     char time[32];
     std::snprintf(time, sizeof time, "%.6f", time_ < 0 ? 0 : time_);
     out_ << time << ' ' << d.name << ' ' << offset << ' ' << length;
@@ -191,22 +217,39 @@ class Converter {
     if (n == "clone" || n == "clone3" || n == "fork" || n == "vfork") {
       return cloned(pid, c);
     }
+    if (n == "close_range") return closed_range(pid, c);
     if (c.arguments.empty()) return;
     const long long fd = number(c, 0);
-    Table& table = table_of(pid);
     if (n == "close") {
-      table.erase(static_cast<int>(fd));
+      table_of(pid).erase(static_cast<int>(fd));
     } else if (n == "dup" || n == "dup2" || n == "dup3" ||
                (n == "fcntl" && c.arguments.size() > 1 &&
                 c.arguments[1].starts_with("F_DUPFD"))) {
-      if (auto d = find(pid, fd)) {
-        table[static_cast<int>(c.result)] = d;
-      } else {
-        table.erase(static_cast<int>(c.result));
-      }
+      duplicated(pid, fd, static_cast<int>(c.result));
     } else if (auto d = find(pid, fd)) {
       used(*d, c);
     }
+  }
+
+  void duplicated(int pid, long long from, int to) {
+    if (auto d = find(pid, from)) {
+      table_of(pid)[to] = d;
+    } else {
+      table_of(pid).erase(to);
+    }
+  }
+
+  void closed_range(int pid, const Call& c) {
+    if (c.arguments.size() < 3) return;
+    const std::string& flags = c.arguments[2];
+    if (flags.find("CLOSE_RANGE_UNSHARE") != flags.npos) {
+      tables_[pid] = std::make_shared<Table>(table_of(pid));
+    }
+    if (flags.find("CLOSE_RANGE_CLOEXEC") != flags.npos) return;
+    const long long first = number(c, 0), last = number(c, 1);
+    std::erase_if(table_of(pid), [&](const auto& entry) {
+      return entry.first >= first && entry.first <= last;
+    });
   }
 
   void cloned(int pid, const Call& c) {
@@ -214,14 +257,9 @@ class Converter {
     for (const std::string& a : c.arguments) {
       shares |= a.find("CLONE_FILES") != a.npos;
     }
-    const int child = static_cast<int>(c.result);
-    if (shares) {
-      const auto up = parents_.find(pid);
-      parents_[child] = up == parents_.end() ? pid : up->second;
-    } else {
-      const Table copy = table_of(pid);
-      tables_[child] = copy;
-    }
+    Table& table = table_of(pid);
+    tables_[static_cast<int>(c.result)] =
+        shares ? tables_[pid] : std::make_shared<Table>(table);
   }
 
   void opened(int pid, const Call& c, bool at) {
@@ -234,9 +272,10 @@ class Converter {
         flags.find("O_WRONLY") != flags.npos) {
       return;
     }
+    const std::string given = unquoted(c.arguments[name]);
+    if (made_up(c.path.empty() ? given : c.path)) return;
     auto d = std::make_shared<Description>();
-    d->name = escaped_name(unquoted(c.arguments[name])) + "#" +
-              std::to_string(++opened_);
+    d->name = escaped_name(given) + "#" + std::to_string(++opened_);
     table[static_cast<int>(c.result)] = d;
   }
 
@@ -250,13 +289,13 @@ class Converter {
                n == "preadv2") {
       const size_t at = 3;
       if (result != 0 && c.arguments.size() > at) {
-        emit(d, static_cast<uint64_t>(number(c, at)), result, Hint::kRead);
+        emit(d, unsigned_number(c, at), result, Hint::kRead);
       }
     } else if (n == "lseek" || n == "_llseek") {
       d.position = result;
     } else if (n == "readahead") {
-      emit(d, static_cast<uint64_t>(number(c, 1)),
-           static_cast<uint64_t>(number(c, 2)), Hint::kWillneed);
+      const uint64_t count = unsigned_number(c, 2);
+      if (count != 0) emit(d, unsigned_number(c, 1), count, Hint::kWillneed);
     } else if (n == "fadvise64" && c.arguments.size() > 3) {
       advised(d, c);
     }
@@ -272,13 +311,11 @@ class Converter {
         {"POSIX_FADV_NOREUSE", Hint::kNoreuse}};
     const auto hint = kAdvice.find(c.arguments[3]);
     if (hint == kAdvice.end()) return;
-    emit(d, static_cast<uint64_t>(number(c, 1)),
-         static_cast<uint64_t>(number(c, 2)), hint->second);
+    emit(d, unsigned_number(c, 1), unsigned_number(c, 2), hint->second);
   }
 
   std::ostream& out_;
-  std::map<int, Table> tables_;
-  std::map<int, int> parents_;  // of threads: whose table they use
+  std::map<int, std::shared_ptr<Table>> tables_;
   std::map<int, std::string> halves_;
   double start_ = -1, time_ = 0;
   size_t count_ = 0, opened_ = 0;

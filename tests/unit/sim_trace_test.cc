@@ -104,3 +104,53 @@ TEST_CASE("strace: heads of lines, and lines of any length") {
         "0.000000 /d#1 0 1048576\n0.500000 /e#2 0 1\n1.000000 /e#2 1 2\n"
         "1.500000 /d#1 1048576 4\n");
 }
+
+TEST_CASE("strace: ranges of descriptors are closed") {
+  const std::string open = "7 openat(AT_FDCWD, \"/d\", O_RDONLY) = ";
+  const std::string got =
+      convert(open + "3\n" + open + "4\n" + open + "5\n" +
+              "7 clone(flags=CLONE_FILES) = 8\n"
+              "7 close_range(3, 4, CLOSE_RANGE_CLOEXEC) = 0\n"
+              "7 read(3, \"\", 1) = 1\n"
+              "7 close_range(4, 4294967295, CLOSE_RANGE_UNSHARE) = 0\n"
+              "7 read(3, \"\", 2) = 2\n7 read(5, \"\", 4) = 4\n"
+              "8 read(5, \"\", 8) = 8\n8 close_range(3, 3, 0) = 0\n"
+              "8 read(3, \"\", 16) = 16\n8 read(5, \"\", 32) = 32\n");
+  CHECK(got ==
+        "0.000000 /d#1 0 1\n0.000000 /d#1 1 2\n0.000000 /d#3 0 8\n"
+        "0.000000 /d#3 8 32\n");
+}
+
+TEST_CASE("strace: what it prints is a trace, however large the numbers") {
+  const std::string got = convert(
+      "openat(AT_FDCWD, \"/d\", O_RDONLY) = 3\n"
+      "readahead(3, 4096, 18446744073709551615) = 0\n"
+      "readahead(3, 0, 17592186036224) = 0\nreadahead(3, 0, 0) = 0\n"
+      "fadvise64(3, 9223372036854775807, 1, POSIX_FADV_WILLNEED) = 0\n"
+      "fadvise64(3, 1, 9223372036854775807, POSIX_FADV_DONTNEED) = 0\n"
+      "pread64(3, \"\", 8, 17592186036220) = 8\n"
+      "pread64(3, \"\", 8, 17592186036224) = 8\n");
+  CHECK(got ==
+        "0.000000 /d#1 4096 0 willneed\n"
+        "0.000000 /d#1 0 17592186036224 willneed\n"
+        "0.000000 /d#1 1 0 dontneed\n0.000000 /d#1 17592186036220 4\n");
+  CHECK(parse(got).events.size() == 4);
+}
+
+TEST_CASE("strace: devices and what the kernel makes up are left out") {
+  std::string lines;
+  for (const char* name : {"/dev/urandom", "/proc/self/maps", "/sys/a"}) {
+    lines += "openat(AT_FDCWD, \"" + std::string(name) +
+             "\", O_RDONLY) = 3\n"
+             "read(3, \"\", 1) = 1\n";
+  }
+  lines +=
+      "openat(AT_FDCWD, \"zero\", O_RDONLY) = 3</dev/zero<char 1:5>>\n"
+      "read(3</dev/zero<char 1:5>>, \"\", 1) = 1\n";
+  CHECK(convert(lines) == "");
+  CHECK(convert("openat(AT_FDCWD, \"/dev/shm/a\", O_RDONLY) = 3\n"
+                "read(3, \"\", 1) = 1\n"
+                "openat(AT_FDCWD, \"/dev/stdin\", O_RDONLY) = 4</d>\n"
+                "read(4</d>, \"\", 2) = 2\n") ==
+        "0.000000 /dev/shm/a#1 0 1\n0.000000 /dev/stdin#2 0 2\n");
+}
