@@ -2,7 +2,6 @@
 // `racache sim`: what a cache of which size and policy would have made of a
 // trace, and which settings would have been best for it.
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 #include <iomanip>
 #include <iostream>
@@ -11,11 +10,13 @@
 
 #include "cli/commands.h"
 #include "cli/sim_world.h"
+#include "cli/size.h"
 
 namespace racache::cli {
 namespace {
 
 constexpr uint64_t kMib = 1 << 20;
+constexpr uint64_t kLeastSize = 8 * kMib;
 
 struct Arguments {
   std::string trace;
@@ -44,30 +45,6 @@ const Policy& policy_named(const std::string& name) {
   throw CLI::ValidationError("--evict", "no such policy: " + name);
 }
 
-uint64_t parse_size(const std::string& text) {
-  uint64_t n = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, n);
-  const std::string unit(rest, end);
-  const unsigned shift = unit == "K"   ? 10
-                         : unit == "M" ? 20
-                         : unit == "G" ? 30
-                                       : 0;
-  const bool known = shift != 0 || unit.empty();
-  constexpr uint64_t kMost = uint64_t{1} << 40;
-  if (!known || error != std::errc() || n > kMost >> shift ||
-      n << shift < 8 * kMib) {
-    throw CLI::ValidationError("--size",
-                               text + ": a size is 8M or more, with K, M or G");
-  }
-  return n << shift;
-}
-
-std::string size_text(uint64_t bytes) {
-  if (bytes % kMib != 0) return std::to_string(bytes);
-  return std::to_string(bytes / kMib) + "M";
-}
-
 Trace load(const std::string& path) {
   if (path == "-") return parse_trace(std::cin);
   std::ifstream in(path);
@@ -79,11 +56,12 @@ Trace load(const std::string& path) {
 std::vector<uint64_t> sizes_for(const Arguments& arguments,
                                 const Trace& trace) {
   std::vector<uint64_t> sizes;
-  for (const std::string& s : arguments.sizes) sizes.push_back(parse_size(s));
+  for (const std::string& s : arguments.sizes)
+    sizes.push_back(parse_size(s, kLeastSize));
   if (!sizes.empty()) return sizes;
   for (const unsigned percent : {10, 25, 50, 75, 110}) {
     const uint64_t bytes = trace.touched_bytes / 100 * percent;
-    const uint64_t size = std::max((bytes + kMib) / kMib * kMib, 8 * kMib);
+    const uint64_t size = std::max((bytes + kMib) / kMib * kMib, kLeastSize);
     if (sizes.empty() || sizes.back() != size) sizes.push_back(size);
   }
   return sizes;
@@ -205,7 +183,8 @@ void advise(const Trace& trace, const Arguments& arguments) {
 }
 
 int run(const Arguments& arguments) {
-  for (const std::string& size : arguments.sizes) (void)parse_size(size);
+  for (const std::string& size : arguments.sizes)
+    (void)parse_size(size, kLeastSize);
   for (const std::string& name : arguments.policies) (void)policy_named(name);
   if (!arguments.strace.empty()) {
     std::ifstream in(arguments.strace);

@@ -24,7 +24,7 @@ struct Options {
   bool ablation = false;
   bool list = false;
 
-  [[nodiscard]] uint64_t bytes() const;  // throws on a bad --size
+  [[nodiscard]] uint64_t bytes() const;  // a bad --size: CLI::Error
   [[nodiscard]] unsigned run_count() const { return runs != 0 ? runs : 5; }
   [[nodiscard]] bool wants(const Row& row) const;
 };

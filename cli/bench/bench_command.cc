@@ -8,19 +8,17 @@
 #include "cli/bench/child.h"
 #include "cli/bench/workloads.h"
 #include "cli/commands.h"
+#include "cli/size.h"
 
 namespace racache::cli {
 namespace bench {
 
 uint64_t Options::bytes() const {
   if (size.empty()) return quick ? kFullSize / 4 : kFullSize;
-  size_t used = 0;
-  const uint64_t number = std::stoull(size, &used);
-  const std::string unit = size.substr(used);
-  const uint64_t bytes = number * (unit == "G" ? 1024 * kMiB : kMiB);
   // The smallest share of it still holds the largest request.
-  if ((unit != "M" && unit != "G") || bytes < 32 * kMiB || number > 1 << 20) {
-    throw std::invalid_argument("--size: 32M or more, with M or G");
+  const uint64_t bytes = parse_size(size, 32 * kMiB);
+  if (bytes % kMiB != 0) {
+    throw CLI::ValidationError("--size", size + ": not a whole number of MiB");
   }
   return bytes;
 }
@@ -59,6 +57,7 @@ void measure_all(const Options& options) {
 }
 
 int run(const Options& options) {
+  (void)options.bytes();  // before anything is made
   if (options.list) {
     print_list(options.json);
     return 0;

@@ -283,6 +283,17 @@ def check_sim(directory):
               r.stderr.count("\n") == 1, r)
 
 
+def check_bench(directory):
+    """What is asked for wrongly is said before anything is made."""
+    below = os.path.join(directory, "bench")
+    os.mkdir(below)
+    for size in ("abc", "-1G", "99999999999999999999M", "2T", "31M", "32769K"):
+        r = run("bench", "--dir", below, "--size", size)
+        check(f"bench --size {size}", r.returncode == 2 and
+              r.stderr.startswith("--size: " + size), r)
+    check("nothing is made", not os.listdir(below), r)
+
+
 def check_full_output():
     """What could not be written was not done."""
     for arguments in (["--help"], ["--version"], ["config"], ["bench", "--help"],
@@ -302,5 +313,6 @@ with tempfile.TemporaryDirectory(dir=SCRATCH) as scratch:
     check_manual()
     check_stat(scratch)
     check_sim(scratch)
+    check_bench(scratch)
     check_full_output()
 sys.exit(1 if failures else 0)
