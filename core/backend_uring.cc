@@ -295,19 +295,24 @@ void quiesce(Backend& self) {
   ThreadSlot* slot = epoch::self();
   if (slot != nullptr && !slot->submitted) return;
   const uint64_t end = sys::monotonic_ns() + kQuiesceNs;
-  const uint32_t group = u.ring.group();
   u.ring.flush();
+  // Behind it: what another thread placed meanwhile, this one may have handed
+  // over.
+  const uint32_t group = u.ring.group();
+  if (slot != nullptr) slot->submitted = false;  // what done() submits counts
   poll(u);
   while (u.ring.group() - group < 2) {
     const uint32_t before = u.ring.group();
     u.ring.next_group();
     if (u.ring.group() != before) continue;
-    if (sys::monotonic_ns() >= end) return;
+    if (sys::monotonic_ns() >= end) {
+      if (slot != nullptr) slot->submitted = true;
+      return;
+    }
     nap(50000);
     u.ring.prod_submitters();
     poll(u);
   }
-  if (slot != nullptr) slot->submitted = false;
 }
 
 void close(Backend& self) { of(self).ring.close(); }

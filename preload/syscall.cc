@@ -55,13 +55,13 @@ int narrow(long argument) { return static_cast<int>(argument); }
 
 // ---- Reads, seeks, hints ----
 
-long served(const Call& s, long result) {
-  return result != serve::kPass ? with_errno(result) : s.make();
-}
-
 long foreign_read(const Call& s) {
   before_foreign_read(s.fd());
   return s.make();
+}
+
+long served(const Call& s, long result) {
+  return result != serve::kPass ? with_errno(result) : foreign_read(s);
 }
 
 long on_read(const Call& s) {
@@ -93,7 +93,8 @@ long on_read_vector(const Call& s) {
 long on_seek(const Call& s) {
   if (!tracked(s.fd())) return s.make();
   serve::KernelUse use;
-  return served(s, serve::seek(s.fd(), s.b, narrow(s.c), use));
+  const long result = serve::seek(s.fd(), s.b, narrow(s.c), use);
+  return result != serve::kPass ? with_errno(result) : s.make();
 }
 
 long on_advise(const Call& s) {
