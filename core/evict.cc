@@ -35,7 +35,9 @@ void Evictor::release_all(Engine& engine, Limbo& limbo) {
 }
 
 // Two generations: one collects, one waits for its grace period. Moving the
-// collecting one on stamps it after its last folio was unpublished.
+// collecting one on stamps it after its last folio was unpublished. A grace
+// period is waited for once: a thread that jumped out of its section, by a
+// signal's siglongjmp, may stay in it for as long as it lives.
 bool Evictor::flush(Engine& engine, uint64_t timeout_ns) {
   Limbo ready;
   {
@@ -48,9 +50,14 @@ bool Evictor::flush(Engine& engine, uint64_t timeout_ns) {
     if (closed_.head == kNoFolio) return true;
     ready = closed_;
   }
+  if (ready.in_vain) timeout_ns = 0;
   const bool passed = timeout_ns == 0 ? epoch::passed(ready.stamp)
                                       : epoch::wait(ready.stamp, timeout_ns);
-  if (!passed) return false;
+  if (!passed) {
+    LockGuard guard(limbo_lock_);
+    if (timeout_ns != 0 && closed_.stamp == ready.stamp) closed_.in_vain = true;
+    return false;
+  }
   {
     LockGuard guard(limbo_lock_);
     if (closed_.head != ready.head || closed_.stamp != ready.stamp) {
@@ -60,6 +67,16 @@ bool Evictor::flush(Engine& engine, uint64_t timeout_ns) {
   }
   release_all(engine, ready);
   return true;
+}
+
+// What is evicted now would not come free.
+bool Evictor::stuck(Engine& engine) {
+  bool in_vain;
+  {
+    LockGuard guard(limbo_lock_);
+    in_vain = closed_.in_vain;
+  }
+  return in_vain && !flush(engine, 0);
 }
 
 void Evictor::sweep(Engine& engine) {
@@ -99,6 +116,7 @@ bool Evictor::reclaim(Engine& engine, uint64_t pages) {
   for (int round = 0; round < 8; ++round) {
     const uint64_t free = engine.arena.free_pages();
     if (free >= pages) return true;
+    if (stuck(engine)) return false;
     const uint64_t missing = pages - free;
     const uint64_t batch = missing < least ? least : missing;
     // Nothing to evict: something may still be waiting for its grace.

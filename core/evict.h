@@ -39,6 +39,7 @@ class Evictor {
     FolioId head = kNoFolio;
     epoch::Stamp stamp = 0;
     uint32_t count = 0;
+    bool in_vain = false;  // its grace was waited for, and did not come
   };
   bool evict_some(Engine& engine, uint64_t pages);
   bool take(Engine& engine, const Victim& victim, uint64_t* freed);
@@ -49,6 +50,7 @@ class Evictor {
   void release_all(Engine& engine, Limbo& limbo);
   bool flush(Engine& engine, uint64_t timeout_ns);
   bool settle(Engine& engine);
+  bool stuck(Engine& engine);
 
   EvictionPolicy policy_;
   Lock lock_;        // one reclaimer at a time; guards block_hand_

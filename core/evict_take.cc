@@ -239,6 +239,7 @@ bool Evictor::make_run(Engine& engine, unsigned order) {
     if (engine.arena.largest_free_order() >= static_cast<int>(order)) {
       return true;
     }
+    if (stuck(engine)) return false;
     {
       LockGuard guard(lock_);
       const FolioId head = cheapest_block(engine);

@@ -146,6 +146,46 @@ TEST_CASE("blocks that cannot be read are the kernel's to report") {
   world.recover();
 }
 
+// As after a siglongjmp out of a hit: nothing that is evicted comes free.
+TEST_CASE("a thread that stays in its section does not slow down the others") {
+  Device device;
+  EngineFixture::Options small = options(device);
+  constexpr uint64_t kLarge = uint64_t{64} << 20;
+  small.arena_bytes = 8 << 20;
+  small.backend.file_size = kLarge;
+  EngineFixture fixture(small);
+  REQUIRE(fixture.adopt(0, kLarge, 32, 32));
+  OpenStream stream{};
+  fixture.open(stream);
+  std::atomic<int> step{0};
+  std::thread jumper([&] {
+    epoch::Section section(*epoch::self());
+    step = 1;
+    while (step != 2) usleep(1000);
+  });
+  while (step != 1) usleep(100);
+  const auto begin = std::chrono::steady_clock::now();
+  constexpr uint64_t kBytes = 70'000;
+  uint64_t served = 0;
+  for (uint64_t i = 0; i < 600; ++i) {
+    const uint64_t at = i * 7919 * kPageSize % (kLarge - kBytes);
+    const cache::ReadResult r = fixture.read(stream, at, kBytes);
+    CHECK(fixture.right(at, r.done));
+    served += r.done;
+  }
+  const auto took = std::chrono::steady_clock::now() - begin;
+  CHECK(served >= 4 << 20);               // before it was full
+  CHECK(took < std::chrono::seconds(2));  // of 600 times 20 ms
+  step = 2;
+  jumper.join();
+  // And all is well again.
+  fixture.engine().evictor.sweep(fixture.engine());
+  CHECK(fixture.read(stream, kLarge / 2, kBytes).complete);
+  CHECK(fixture.right(kLarge / 2, kBytes));
+  fixture.forget();
+  fixture.check_nothing_leaked();
+}
+
 TEST_CASE("a device that fails altogether is asked a few times a read") {
   World world;
   world.device.mood = [](const ReadOp&, FakeFate& fate) { fate.error = -EIO; };
