@@ -77,7 +77,7 @@ inline uint64_t page_size() { return getauxval(AT_PAGESZ); }
 inline int gettid() { return static_cast<int>(invoke(SYS_gettid)); }
 inline int getpid() { return static_cast<int>(invoke(SYS_getpid)); }
 inline uint64_t clock_ns(clockid_t clock) {
-  timespec ts{};
+  timespec ts;
   vdso::clock_gettime(clock, &ts);
   return static_cast<uint64_t>(ts.tv_sec) * 1000000000u +
          static_cast<uint64_t>(ts.tv_nsec);
