@@ -83,11 +83,14 @@ void set_up(racache::Engine& engine, const SimOptions& options) {
   engine.config.max_order = options.max_order;
   engine.config.evict = options.evict;
   require(engine.arena.init(options.cache_bytes, HugePages::kAuto).has_value());
+  EvictionPolicy& policy = engine.evictor.policy();
+  require(policy.init(options.evict, engine.arena));
   const uint64_t limit = engine.arena.limit();
-  const uint64_t metadata = std::max<uint64_t>(limit / 190, 256 << 10);
-  require(engine.metadata.init(metadata).has_value());
+  const uint64_t taken =
+      (limit >> kPageShift) * sizeof(Folio) + policy.metadata_bytes();
+  const uint64_t budget = Metadata::budget(limit, taken);
+  require(engine.metadata.init(budget).has_value());
   require(engine.ops.init(512).has_value());
-  require(engine.evictor.policy().init(options.evict, engine.arena));
   FakeOptions fake;
   fake.no_content = true;
   engine.backend = make_fake(fake);

@@ -59,8 +59,8 @@ class Arena {
   uint64_t prepared_blocks() const;  // populated by prepare_block, not yet used
   size_t metadata_bytes() const;     // of the folio array, as touched
 
-  // Bytes on huge pages. The kernel alone knows, and asking is dear: 0.
-  uint64_t huge_bytes() const;       // as the kernel has it at present
+  // Bytes in huge pages at present. Asks the kernel, which walks them all.
+  uint64_t huge_bytes() const;
 
   // For the clock hand: the first folio in use whose head is at or after
   // `from` (1: the beginning), kNoFolio when none is left. Takes no lock and

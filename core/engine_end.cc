@@ -57,9 +57,12 @@ bool interruptible() {
   return slot == nullptr || slot->submitted;
 }
 
+// A child of vfork has our memory, but no reads: those are its parent's, who
+// cannot see to them now.
 void quiesce() {
   Engine* engine = current();
   if (engine == nullptr || !interruptible()) return;
+  if (sys::getpid() != engine->pid) return;
   SignalGuard signals;
   engine->backend->quiesce(*engine->backend);
 }

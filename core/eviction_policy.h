@@ -21,8 +21,9 @@
 // and `lru`, which order folios by arrival or last use in steps of 1/64 of the
 // cache.
 //
-// Memory: at most 0.08 % of the arena. Thread safety: traits(), admitted() and
-// gone() by any thread; next() and what follows it by one at a time.
+// Memory: at most 0.08 % of the arena, 0.11 % of one below 128 MiB.
+// Thread safety: traits(), admitted() and gone() by any thread; next() and what
+// follows it by one at a time.
 #pragma once
 
 #include <atomic>

@@ -24,6 +24,13 @@ class Metadata {
  public:
   static constexpr uint64_t kLeafIds = 64;
 
+  // What 1 % of the cache leaves for it, when `taken` bytes are used otherwise;
+  // at least 256 KiB.
+  static uint64_t budget(uint64_t cache_bytes, uint64_t taken) {
+    constexpr uint64_t kLeast = 256 << 10;
+    const uint64_t all = cache_bytes / 100;
+    return all > taken + kLeast ? all - taken : kLeast;
+  }
   // At most `bytes` in all (leaves and tables, as touched). ENOMEM.
   Expected<void> init(size_t bytes);
   void destroy();  // tests

@@ -41,14 +41,14 @@ void add_lines(Table& table, const Rule& rule, const Measured& m) {
     const bool on = &runs == &m.runs[0];
     const auto median = [&](auto get) { return runs.of(get).median; };
     const double requests =
-        median([](const Sample& s) { return s.library.device_requests; });
+        median([](const Sample& s) { return s.counts.device_requests; });
     const double count =
-        median([&](const Sample& s) { return s.library.*rule.count; });
+        median([&](const Sample& s) { return s.counts.*rule.count; });
     table.add({on ? rule.name : "", on ? m.row->name : "", runs.side.name,
                figure_text(runs.figure().median, seconds), m.row->unit,
                on ? "" : format("%.2fx", m.ratio(1)), thousands(requests),
                thousands(median(
-                   [](const Sample& s) { return s.library.folio_count(); })),
+                   [](const Sample& s) { return s.counts.folio_count(); })),
                std::string(rule.counter) + " " + thousands(count)});
   }
 }
@@ -56,7 +56,7 @@ void add_lines(Table& table, const Rule& rule, const Measured& m) {
 nlohmann::json to_json(const Rule& rule, const Measured& m) {
   nlohmann::json j = {{"rule", rule.name}, {"row", m.row->name}};
   for (const Runs& runs : m.runs) {
-    const Statistics& s = runs.samples[0].library;
+    const Statistics& s = runs.samples[0].counts;
     j[runs.side.name] = {{"figure", runs.figure().median},
                          {"requests", s.device_requests},
                          {"folios", s.folio_count()},

@@ -11,8 +11,8 @@ namespace {
 
 using Verdicts = std::vector<Verdict>;
 
-uint64_t device_bytes(const Sample& s) { return s.library.device_bytes; }
-uint64_t folio_count(const Sample& s) { return s.library.folio_count(); }
+uint64_t device_bytes(const Sample& s) { return s.counts.device_bytes; }
+uint64_t folio_count(const Sample& s) { return s.counts.folio_count(); }
 
 std::string whole(double n) { return format("%.0f", n); }
 std::string times(double n) { return format("%.2fx", n); }
@@ -74,8 +74,8 @@ Verdict bytes(const Measured& m, double most) {
 
 Verdict lookups(const Measured& m, double most) {
   const Spread found = m.runs[1].of([](const Sample& s) {
-    return static_cast<double>(s.library.lookups) /
-           static_cast<double>(std::max<uint64_t>(s.library.calls, 1));
+    return static_cast<double>(s.counts.lookups) /
+           static_cast<double>(std::max<uint64_t>(s.counts.calls, 1));
   });
   return {format("<= %.2f look-ups a read", most), format("%.4f", found.median),
           found.median <= most};

@@ -171,7 +171,7 @@ void Lab::subtract_warm_up(const Row& row, const Side& side,
 
 Environment Lab::environment_of(const Task& task, const Side& side) const {
   const Row& row = task.row;
-  if (!side.library) return {{"LD_PRELOAD", ""}};
+  if (!side.preloaded) return {{"LD_PRELOAD", ""}};
   Environment environment = {
       {"LD_PRELOAD", library_},
       {"RACACHE_STATS", "json:" + files_.statistics() + "/%p"},
@@ -188,7 +188,7 @@ Environment Lab::environment_of(const Task& task, const Side& side) const {
 Sample Lab::run(const Task& task, const Side& side, bool count_folios) {
   const Row& row = task.row;
   // The kernel's side reads the warm-up's file as well: the loops are the same.
-  const bool warm = side.populated || !side.library;
+  const bool warm = side.populated || !side.preloaded;
   make_cold(device_, files_below(files_.path()));
   const DeviceCount before = settle_device(device_.stat_path);
   const Ended ended = run_program(command_of(row, task.place, warm),
@@ -205,9 +205,9 @@ Sample Lab::run(const Task& task, const Side& side, bool count_folios) {
     sample.bytes = (after.sectors - before.sectors) * 512;
   }
   parse_output(row, ended, sample);
-  if (side.library) {
-    sample.library = take_statistics();
-    subtract_warm_up(row, side, sample.library);
+  if (side.preloaded) {
+    sample.counts = take_statistics();
+    subtract_warm_up(row, side, sample.counts);
   } else if (count_folios) {
     sample.kernel_folios = cached_folios(files_of(row, task.place));
   }
@@ -232,8 +232,8 @@ Measured Lab::measure(const Row& row, const std::vector<Side>& sides,
       progress_.show(position + " " + row.name +
                      format(": run %u of %u, ", i + 1, count) + runs.side.name);
       runs.samples.push_back(run(task, runs.side, i == 0));
-      const Statistics& s = runs.samples.back().library;
-      if (runs.side.library && s.calls == 0 && s.folio_count() == 0) {
+      const Statistics& s = runs.samples.back().counts;
+      if (runs.side.preloaded && s.calls == 0 && s.folio_count() == 0) {
         note(std::string(row.name) + ": nothing was cached: " + reasons(s));
       }
     }

@@ -93,7 +93,7 @@ void print_figures(const std::vector<Measured>& all) {
 
 std::string folios_text(const Runs& runs) {
   const Sample& first = runs.samples[0];
-  if (runs.side.library) return orders_text(first.library.folios);
+  if (runs.side.preloaded) return orders_text(first.counts.folios);
   return first.kernel_folios.known ? orders_text(first.kernel_folios.by_order)
                                    : "not known";
 }

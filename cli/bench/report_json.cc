@@ -29,7 +29,7 @@ Json to_json(const Sample& s, bool library) {
             {"user", s.user},       {"system", s.system},
             {"faults", s.faults},   {"requests", s.requests},
             {"bytes", s.bytes}};
-  if (library) j["racache"] = to_json(s.library);
+  if (library) j["racache"] = to_json(s.counts);
   if (s.kernel_folios.known) {
     j["folios_by_order"] = s.kernel_folios.by_order;
   }
@@ -46,7 +46,7 @@ Json to_json(const Runs& runs) {
             {"disable", runs.side.disable},
             {"runs", Json::array()}};
   for (const Sample& s : runs.samples) {
-    j["runs"].push_back(to_json(s, runs.side.library));
+    j["runs"].push_back(to_json(s, runs.side.preloaded));
   }
   return j;
 }

@@ -42,7 +42,7 @@ struct Sample {
   int64_t faults = 0;
   int64_t requests = -1;  // of the device; -1: it has no statistics
   int64_t bytes = -1;
-  Statistics library;
+  Statistics counts;
   FolioCount kernel_folios;  // of the kernel's side, its first run
 };
 
@@ -55,7 +55,7 @@ struct Spread {
 // How a run is made.
 struct Side {
   const char* name;
-  bool library;         // preloaded
+  bool preloaded;
   bool populated;       // the arena is prepared and warm before the measurement
   const char* disable;  // RACACHE_DISABLE
 };

@@ -58,6 +58,13 @@ bool is_zero(const void* memory, size_t bytes) {
 
 }  // namespace
 
+TEST_CASE("with what others take it is 1 % of the cache, but never nothing") {
+  CHECK(Metadata::budget(uint64_t{1} << 30, 5 << 20) ==
+        (uint64_t{1} << 30) / 100 - (5 << 20));
+  CHECK(Metadata::budget(8 << 20, 40 << 10) == 256 << 10);
+  CHECK(Metadata::budget(1 << 30, uint64_t{1} << 30) == 256 << 10);
+}
+
 TEST_CASE("too small a budget is ENOMEM") {
   Metadata metadata;
   CHECK_FALSE(metadata.init(4096));

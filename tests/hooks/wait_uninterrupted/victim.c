@@ -4,6 +4,7 @@
  * A program that has no signal handlers must not see that. */
 #include "../victim.h"
 
+#include <linux/aio_abi.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/sem.h>
@@ -13,13 +14,14 @@
 #include <sys/uio.h>
 #include <time.h>
 
-enum { kChunk = 512 << 10, kChunks = 104 };
+enum { kChunk = 512 << 10, kChunks = 112 };
 static int interrupted;
 
 static void note(int result) { interrupted += result == -1 && errno == EINTR; }
 
 /* Sockets on which nothing ever comes, with timeouts of 3 ms. */
 static int silent[2], listening, full;
+static aio_context_t aio;
 
 static void make_sockets(void) {
   struct timeval limit = {0, 3000};
@@ -32,6 +34,7 @@ static void make_sockets(void) {
   listening = socket(AF_UNIX, SOCK_STREAM, 0);
   CHECK(bind(listening, (struct sockaddr *)&address, sizeof address) == 0);
   CHECK(listen(listening, 1) == 0);
+  CHECK(syscall(SYS_io_setup, 8, &aio) == 0);
   int all[3] = {silent[0], listening, full};
   for (int i = 0; i < 3; ++i) {
     CHECK(setsockopt(all[i], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) ==
@@ -46,6 +49,8 @@ static void socket_wait_once(int kind) {
   struct iovec iov = {block, sizeof block};
   struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
   struct mmsghdr messages = {.msg_hdr = message};
+  struct io_event events[1];
+  struct timespec limit = {0, 3000000};
   switch (kind) {
     case 0: note(recv(silent[0], block, sizeof block, 0)); break;
     case 1: note(recvfrom(silent[0], block, 1, 0, NULL, NULL)); break;
@@ -59,6 +64,7 @@ static void socket_wait_once(int kind) {
     case 9: note(sendto(full, block, sizeof block, 0, NULL, 0)); break;
     case 10: note(sendmsg(full, &message, 0)); break;
     case 11: note(sendmmsg(full, &messages, 1, 0)); break;
+    case 12: note(syscall(SYS_io_getevents, aio, 1, 1, events, &limit)); break;
     default: note(syscall(SYS_recvfrom, silent[0], block, 1, 0, 0, 0));
   }
 }
@@ -102,7 +108,7 @@ int main(void) {
   for (int i = 0; i < kChunks; ++i) {
     CHECK(readahead(fd, (off_t)i * kChunk, kChunk) == 0);
     if (i % 2 == 0) wait_once(i / 2 % 5, poll, semaphore);
-    if (i % 2 == 1) socket_wait_once(i / 2 % 13);
+    if (i % 2 == 1) socket_wait_once(i / 2 % 14);
   }
   CHECK(interrupted == 0);
   semctl(semaphore, 0, IPC_RMID);
