@@ -67,10 +67,11 @@ nlohmann::json to_json(const Rule& rule, const Measured& m) {
 
 }  // namespace
 
-void run_ablation(const Options& options, Lab& lab) {
+std::vector<Measured> run_ablation(const Options& options, Lab& lab) {
   Table table({"<rule", "<row", "<it is", "figure", "<unit", "off/on",
                "requests", "folios", "<its counter"});
   nlohmann::json all = nlohmann::json::array();
+  std::vector<Measured> failures;
   for (const Rule& rule : kRules) {
     for (const char* name : rule.rows) {
       const Row* row = name == nullptr ? nullptr : find_row(name);
@@ -78,19 +79,21 @@ void run_ablation(const Options& options, Lab& lab) {
       const Measured m = lab.measure(
           *row, {{"on", true, true, ""}, {"off", true, true, rule.name}},
           rule.name);
-      if (!m.skipped.empty()) continue;
+      if (!m.failed.empty()) failures.push_back(m);
+      if (!m.failed.empty() || !m.skipped.empty()) continue;
       add_lines(table, rule, m);
       all.push_back(to_json(rule, m));
     }
   }
   if (options.json) {
     std::cout << all.dump(2) << '\n';
-    return;
+    return failures;
   }
   table.print(std::cout);
   for (const std::string& note : lab.notes()) std::cout << note << '\n';
   std::cout << "figure: medians of " << options.run_count()
             << " runs in turn; off/on: how fast without the rule\n";
+  return failures;
 }
 
 }  // namespace racache::cli::bench

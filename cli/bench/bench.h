@@ -53,6 +53,8 @@ class Lab {
 
  private:
   struct Task;
+  void measure_sides(const Task& task, const std::string& position,
+                     Measured& measured);
   void prepare(Task& task);
   void prepare_database(Task& task);
   void apply_settings(Task& task);
@@ -62,7 +64,7 @@ class Lab {
                                            const Side& side) const;
   void subtract_warm_up(const Row& row, const Side& side,
                         Statistics& statistics);
-  [[nodiscard]] Statistics take_statistics();
+  [[nodiscard]] Statistics take_statistics(bool required);
   [[nodiscard]] const Statistics& warm_up_statistics(
       const std::string& disable);
   void note(const std::string& text);
@@ -86,7 +88,9 @@ void print_json(const Options& options, const Lab& lab,
                 const std::vector<Measured>& all);
 void print_list(bool json);
 
-// Each rule of the patches with and without RACACHE_DISABLE.
-void run_ablation(const Options& options, Lab& lab);
+// Each rule of the patches with and without RACACHE_DISABLE. The rows that
+// failed are left out and returned.
+[[nodiscard]] std::vector<Measured> run_ablation(const Options& options,
+                                                 Lab& lab);
 
 }  // namespace racache::cli::bench

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // `racache bench` and the hidden `racache bench-workload`, which it starts.
+#include <algorithm>
 #include <csignal>
+#include <functional>
 #include <iostream>
 #include <stdexcept>
 
@@ -42,7 +44,10 @@ std::vector<const Row*> chosen(const Options& options) {
   return all;
 }
 
-void measure_all(const Options& options) {
+bool failed(const Measured& m) { return !m.failed.empty(); }
+
+// Those that failed. What was measured is printed, if anything was.
+std::vector<Measured> measure_all(const Options& options) {
   const std::vector<const Row*> wanted = chosen(options);
   Lab lab(options);
   if (options.ablation) return run_ablation(options, lab);
@@ -52,8 +57,12 @@ void measure_all(const Options& options) {
         format("[%zu/%zu]", all.size() + 1, wanted.size());
     all.push_back(lab.measure(*row, usual_sides(), position));
   }
-  options.json ? print_json(options, lab, all)
-               : print_tables(options, lab, all);
+  if (!std::all_of(all.begin(), all.end(), failed)) {
+    options.json ? print_json(options, lab, all)
+                 : print_tables(options, lab, all);
+  }
+  std::erase_if(all, std::not_fn(failed));
+  return all;
 }
 
 int run(const Options& options) {
@@ -64,14 +73,17 @@ int run(const Options& options) {
   }
   const SignalWatch watch;
   try {
-    measure_all(options);
+    const std::vector<Measured> failures = measure_all(options);
+    for (const Measured& m : failures) {
+      std::cerr << "racache bench: " << m.row->name << ", " << m.failed << '\n';
+    }
+    return failures.empty() ? 0 : 1;
   } catch (const Interrupted& e) {
     return 128 + e.signal;
   } catch (const std::exception& e) {
     std::cerr << "racache bench: " << e.what() << '\n';
     return 1;
   }
-  return 0;
 }
 
 }  // namespace

@@ -97,6 +97,15 @@ const std::string& WorkDirectory::warm() {
   return warm_;
 }
 
+std::string WorkDirectory::statistics_option() const {
+  std::string option = "json:";
+  for (const char c : statistics_) {
+    option += c;
+    if (c == '%') option += c;  // or the library would replace %p and %c
+  }
+  return option + "/%p";
+}
+
 std::vector<std::string> WorkDirectory::take_statistics() {
   std::vector<std::string> texts;
   for (const fs::directory_entry& entry : fs::directory_iterator(statistics_)) {

@@ -22,8 +22,8 @@ class WorkDirectory {
   const std::string& data(uint64_t size);
   // 64 KiB, for the warm-up.
   const std::string& warm();
-  // An empty directory for statistics.
-  [[nodiscard]] const std::string& statistics() const { return statistics_; }
+  // RACACHE_STATS for a process whose statistics are to be taken.
+  [[nodiscard]] std::string statistics_option() const;
   // Removes the statistics that lie there, and returns their texts.
   std::vector<std::string> take_statistics();
 

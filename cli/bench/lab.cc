@@ -68,6 +68,17 @@ std::string last_line(std::string text) {
   return at == std::string::npos ? text : text.substr(at + 1);
 }
 
+// A row that only touches a mapping may leave the library without a single
+// read, and so without anything to write; unless the warm-up was one.
+bool must_leave_statistics(const Row& row, const Side& side) {
+  return side.populated || std::string(row.workload) != "willneed";
+}
+
+// A run that went wrong: it costs its row, and the others go on.
+struct RowFailed : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 }  // namespace
 
 struct Lab::Task {
@@ -104,10 +115,18 @@ void Lab::note(const std::string& text) {
   notes_.push_back(text);
 }
 
-Statistics Lab::take_statistics() {
+Statistics Lab::take_statistics(bool required) {
+  const std::vector<std::string> texts = files_.take_statistics();
+  if (texts.empty() && required) {
+    throw RowFailed(
+        "there are no statistics: nothing was cached (see racache "
+        "doctor, and the environment's RACACHE)");
+  }
   Statistics sum;
-  for (const std::string& text : files_.take_statistics()) {
-    sum.add(nlohmann::json::parse(text));
+  try {
+    for (const std::string& text : texts) sum.add(nlohmann::json::parse(text));
+  } catch (const nlohmann::json::exception& e) {
+    throw RowFailed(std::string("its statistics are not whole: ") + e.what());
   }
   return sum;
 }
@@ -150,13 +169,13 @@ const Statistics& Lab::warm_up_statistics(const std::string& disable) {
   if (known != warm_ups_.end()) return known->second;
   const std::vector<std::string> words = {self_, "bench-workload", "nothing",
                                           "warm=" + files_.warm()};
-  const Ended ended = run_program(
-      words, {{"LD_PRELOAD", library_},
-              {"RACACHE_SIZE", "16M"},
-              {"RACACHE_DISABLE", disable},
-              {"RACACHE_STATS", "json:" + files_.statistics() + "/%p"}});
-  if (ended.status != 0) throw std::runtime_error(ended.errors);
-  return warm_ups_[disable] = take_statistics();
+  const Ended ended =
+      run_program(words, {{"LD_PRELOAD", library_},
+                          {"RACACHE_SIZE", "16M"},
+                          {"RACACHE_DISABLE", disable},
+                          {"RACACHE_STATS", files_.statistics_option()}});
+  if (ended.status != 0) throw RowFailed(last_line(ended.errors));
+  return warm_ups_[disable] = take_statistics(true);
 }
 
 void Lab::subtract_warm_up(const Row& row, const Side& side,
@@ -172,12 +191,11 @@ void Lab::subtract_warm_up(const Row& row, const Side& side,
 Environment Lab::environment_of(const Task& task, const Side& side) const {
   const Row& row = task.row;
   if (!side.preloaded) return {{"LD_PRELOAD", ""}};
-  Environment environment = {
-      {"LD_PRELOAD", library_},
-      {"RACACHE_STATS", "json:" + files_.statistics() + "/%p"},
-      {"RACACHE_SIZE", arena_size(task.place.size)},
-      {"RACACHE_POPULATE", side.populated ? "1" : "0"},
-      {"RACACHE_DISABLE", side.disable}};
+  Environment environment = {{"LD_PRELOAD", library_},
+                             {"RACACHE_STATS", files_.statistics_option()},
+                             {"RACACHE_SIZE", arena_size(task.place.size)},
+                             {"RACACHE_POPULATE", side.populated ? "1" : "0"},
+                             {"RACACHE_DISABLE", side.disable}};
   if (task.by_variables) {
     environment["RACACHE_READ_AHEAD_KB"] = std::to_string(row.read_ahead_kb);
     environment["RACACHE_IO_KB"] = std::to_string(row.max_sectors_kb);
@@ -195,9 +213,8 @@ Sample Lab::run(const Task& task, const Side& side, bool count_folios) {
                                   environment_of(task, side));
   const DeviceCount after = settle_device(device_.stat_path);
   if (ended.status != 0) {
-    throw std::runtime_error(std::string(row.name) + ", " + side.name +
-                             ": exit status " + std::to_string(ended.status) +
-                             ": " + last_line(ended.errors));
+    throw RowFailed("exit status " + std::to_string(ended.status) + ": " +
+                    last_line(ended.errors));
   }
   Sample sample;
   if (before.known && after.known) {
@@ -206,7 +223,7 @@ Sample Lab::run(const Task& task, const Side& side, bool count_folios) {
   }
   parse_output(row, ended, sample);
   if (side.preloaded) {
-    sample.counts = take_statistics();
+    sample.counts = take_statistics(must_leave_statistics(row, side));
     subtract_warm_up(row, side, sample.counts);
   } else if (count_folios) {
     sample.kernel_folios = cached_folios(files_of(row, task.place));
@@ -216,7 +233,7 @@ Sample Lab::run(const Task& task, const Side& side, bool count_folios) {
 
 Measured Lab::measure(const Row& row, const std::vector<Side>& sides,
                       const std::string& position) {
-  Measured measured{&row, 0, "", {}};
+  Measured measured{&row, 0, "", "", {}};
   Task task{row, {}, false};
   progress_.show(position + " " + row.name + ": preparing");
   prepare(task);
@@ -226,19 +243,32 @@ Measured Lab::measure(const Row& row, const std::vector<Side>& sides,
     return measured;
   }
   for (const Side& side : sides) measured.runs.push_back({side, {}});
+  measure_sides(task, position, measured);
+  if (!measured.failed.empty()) measured.runs.clear();
+  return measured;
+}
+
+void Lab::measure_sides(const Task& task, const std::string& position,
+                        Measured& measured) {
+  const std::string name = task.row.name;
   const unsigned count = options_.run_count();
   for (unsigned i = 0; i < count; ++i) {
     for (Runs& runs : measured.runs) {
-      progress_.show(position + " " + row.name +
+      progress_.show(position + " " + name +
                      format(": run %u of %u, ", i + 1, count) + runs.side.name);
-      runs.samples.push_back(run(task, runs.side, i == 0));
+      try {
+        runs.samples.push_back(run(task, runs.side, i == 0));
+      } catch (const RowFailed& e) {
+        (void)files_.take_statistics();  // of this run: not the next one's
+        measured.failed = std::string(runs.side.name) + ": " + e.what();
+        return;
+      }
       const Statistics& s = runs.samples.back().counts;
       if (runs.side.preloaded && s.calls == 0 && s.folio_count() == 0) {
-        note(std::string(row.name) + ": nothing was cached: " + reasons(s));
+        note(name + ": nothing was cached: " + reasons(s));
       }
     }
   }
-  return measured;
 }
 
 std::vector<Side> usual_sides() {

@@ -34,18 +34,28 @@ void add_words(Words& words, const std::string& more) {
   for (std::string word; in >> word;) words.push_back(word);
 }
 
+// To fio, ':' parts the names of several files.
+std::string fio_file(const std::string& path) {
+  std::string option = "--filename=";
+  for (const char c : path) {
+    if (c == ':') option += '\\';
+    option += c;
+  }
+  return option;
+}
+
 // The jobs of one fio process, one after the other: the warm-up, the filling
 // of what is to be read from the cache, and the one that is measured.
 Words fio_command(const Row& row, const Place& place, bool warm) {
   const bool timed = row.needs[1].kind == Need::kLookups;
-  const std::string file = "--filename=" + place.data;
+  const std::string file = fio_file(place.data);
   Words words = {find_program("fio"), "--output-format=json", "--thread"};
   if (words[0].empty()) return {};
   if (warm) {
     add_words(words,
               "--name=warm --size=64k --bs=64k --rw=read "
               "--ioengine=psync --fadvise_hint=random");
-    words.push_back("--filename=" + place.warm);
+    words.push_back(fio_file(place.warm));
   }
   if (timed) {
     add_words(words,

@@ -78,7 +78,7 @@ void print_figures(const std::vector<Measured>& all) {
       {"<row", "<published", "kernel", "racache", "x", "fresh", "x", "<holds"});
   for (const Measured& m : all) {
     const bool seconds = m.row->counts_seconds();
-    if (!m.skipped.empty() || m.runs.size() < 3) {
+    if (m.runs.size() < 3) {
       table.add({m.row->name, m.row->published, "-", "-"});
       continue;
     }
@@ -129,6 +129,9 @@ void print_verdicts(const std::vector<Measured>& all) {
   for (const Measured& m : all) {
     if (!m.skipped.empty()) {
       std::cout << "  " << m.row->name << ": " << m.skipped << '\n';
+    }
+    if (!m.failed.empty()) {
+      std::cout << "  " << m.row->name << ", " << m.failed << '\n';
     }
     for (const Verdict& v : judge(m, all)) {
       const char* mark = v.holds ? "ok   " : "MISS ";

@@ -64,6 +64,7 @@ Json to_json(const Measured& m, const std::vector<Measured>& all) {
   Json j = describe(*m.row);
   j["file_bytes"] = m.file_size;
   if (!m.skipped.empty()) j["skipped"] = m.skipped;
+  if (!m.failed.empty()) j["failed"] = m.failed;
   j["sides"] = Json::object();
   for (const Runs& runs : m.runs) j["sides"][runs.side.name] = to_json(runs);
   j["ratio"] = m.ratio(1);

@@ -69,6 +69,7 @@ struct Measured {
   const Row* row;
   uint64_t file_size;
   std::string skipped;  // why there is nothing else
+  std::string failed;   // what went wrong; then no run is to be believed
   std::vector<Runs> runs;
 
   // How many times as fast as runs[0] the other is; 0: not known.

@@ -3,10 +3,14 @@
 // file. All of them start at the same moment.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <atomic>
 #include <barrier>
+#include <csignal>
+#include <exception>
+#include <mutex>
 #include <thread>
 
 #include "cli/bench/workloads.h"
@@ -57,6 +61,7 @@ void read_all(const Job& job, Shared& shared, Usage& used) {
 }
 
 [[noreturn]] void worker(const Job& job, Shared& shared, Usage& used) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // who says go may fail first
   int status = 0;
   try {
     read_all(job, shared, used);
@@ -84,30 +89,60 @@ void await_end() {
   }
 }
 
+// Threads that begin at the same moment. What one of them throws is thrown by
+// await_end().
+class Crowd {
+ public:
+  // `work(buffer)` for each of the buffers.
+  template <class Work>
+  Crowd(const std::vector<char*>& buffers, const Work& work)
+      : start_(static_cast<ptrdiff_t>(buffers.size()) + 1) {
+    try {
+      for (char* buffer : buffers) {
+        threads_.emplace_back([this, buffer, work] { run(buffer, work); });
+      }
+    } catch (...) {  // those that are there do not wait for those that are not
+      const size_t missing = buffers.size() - threads_.size();
+      (void)start_.arrive(static_cast<ptrdiff_t>(missing) + 1);
+      for (std::thread& t : threads_) t.join();
+      throw;
+    }
+  }
+  void begin() { start_.arrive_and_wait(); }
+  void await_end() {
+    for (std::thread& t : threads_) t.join();
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  template <class Work>
+  void run(char* buffer, const Work& work) {
+    start_.arrive_and_wait();
+    try {
+      work(buffer);
+    } catch (...) {
+      const std::lock_guard guard(lock_);
+      if (!failure_) failure_ = std::current_exception();
+    }
+  }
+
+  std::barrier<> start_;
+  std::mutex lock_;  // of failure_
+  std::exception_ptr failure_;
+  std::vector<std::thread> threads_;
+};
+
 }  // namespace
 
 void threads_workload(const Job& job, Meter& meter) {
   const int fd = open_file(job.file);
-  std::barrier start(static_cast<ptrdiff_t>(job.threads) + 1);
-  std::atomic<int> failures{0};
-  std::vector<std::thread> threads;
-  for (uint64_t i = 0; i < job.threads; ++i) {
-    threads.emplace_back([&] {
-      char* buffer = touched_buffer(job.block);
-      start.arrive_and_wait();
-      try {
-        hint_and_read(fd, job, buffer);
-      } catch (const std::exception& e) {
-        dprintf(STDERR_FILENO, "%s\n", e.what());
-        ++failures;
-      }
-    });
-  }
+  std::vector<char*> buffers(job.threads);
+  for (char*& buffer : buffers) buffer = touched_buffer(job.block);
+  Crowd crowd(buffers, [&](char* buffer) { hint_and_read(fd, job, buffer); });
   meter.begin();
-  start.arrive_and_wait();
-  for (std::thread& t : threads) t.join();
+  crowd.begin();
+  crowd.await_end();
   meter.end();
-  if (failures != 0) throw std::runtime_error("a thread failed");
   meter.set_operations(
       static_cast<double>(job.threads * (job.size / job.block)));
 }

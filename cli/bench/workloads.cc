@@ -4,7 +4,9 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 #include <cerrno>
+#include <charconv>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -215,10 +217,15 @@ bool set_number(Job& job, const std::string& key, const std::string& value) {
       {"passes", &Job::passes}, {"seed", &Job::seed}};
   for (const Field& f : kFields) {
     if (key != f.name) continue;
-    job.*f.field = std::stoull(value);
-    return true;
+    const char* end = value.data() + value.size();
+    const auto [rest, error] = std::from_chars(value.data(), end, job.*f.field);
+    return error == std::errc() && rest == end;
   }
   return false;
+}
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw CLI::ValidationError("bench-workload", what);
 }
 
 void set(Job& job, const std::string& argument) {
@@ -233,25 +240,33 @@ void set(Job& job, const std::string& argument) {
   } else if (key == "stat") {
     job.stat = value;
   } else if (!set_number(job, key, value)) {
-    throw std::invalid_argument("bench-workload: " + argument);
+    refuse(argument);
   }
+}
+
+// `nothing` reads nothing; the others' requests go by blocks of the file.
+void check(const Job& job, const std::string& name) {
+  if (name == "nothing" || (job.block != 0 && job.block <= job.size)) return;
+  refuse("block=" + std::to_string(job.block) + ": 1 to size, which is " +
+         std::to_string(job.size));
 }
 
 }  // namespace
 
 int run_workload(const std::vector<std::string>& arguments) {
-  if (arguments.empty()) throw std::invalid_argument("bench-workload: NAME");
+  if (arguments.empty()) refuse("NAME");
   Job job;
   for (size_t i = 1; i < arguments.size(); ++i) set(job, arguments[i]);
   for (const Workload& workload : kWorkloads) {
     if (arguments[0] != workload.name) continue;
+    check(job, arguments[0]);
     warm_up(job);
     Meter meter(job.stat);
     workload.run(job, meter);
     std::cout << meter.result().dump() << std::endl;
     return 0;
   }
-  throw std::invalid_argument("bench-workload: no " + arguments[0]);
+  refuse("no " + arguments[0]);
 }
 
 }  // namespace racache::cli::bench

@@ -285,13 +285,52 @@ def check_sim(directory):
 
 def check_bench(directory):
     """What is asked for wrongly is said before anything is made."""
-    below = os.path.join(directory, "bench")
-    os.mkdir(below)
+    odd = os.path.join(directory, "100%p:c")
+    os.mkdir(odd)
     for size in ("abc", "-1G", "99999999999999999999M", "2T", "31M", "32769K"):
-        r = run("bench", "--dir", below, "--size", size)
+        r = run("bench", "--dir", odd, "--size", size)
         check(f"bench --size {size}", r.returncode == 2 and
               r.stderr.startswith("--size: " + size), r)
-    check("nothing is made", not os.listdir(below), r)
+    check("nothing is made", not os.listdir(odd), r)
+    r = run("bench", "--dir", odd, "--size", "32M", "--runs", "1", "--only",
+            "random-4k", RACACHE_LIBRARY=ENGINE, RACACHE="off")
+    check("no statistics", r.returncode == 1 and not r.stdout and re.fullmatch(
+        r"racache bench: random-4k, racache: .* no statistics.*\n", r.stderr), r)
+    r = run("bench", "--dir", odd, "--size", "32M", "--runs", "1", "--only",
+            "random-4k", "fio-256k", "--json", RACACHE_LIBRARY=ENGINE)
+    rows = json.loads(r.stdout)["rows"] if r.returncode == 0 else []
+    check("statistics below a name with %p", len(rows) == 2, r)
+    for row in rows:
+        check("calls", "skipped" in row or row["sides"]["racache"]["runs"][0]
+              ["racache"]["calls"] > 0, r)
+    check("nothing is left", not os.listdir(odd), r)
+
+
+def check_workload(directory):
+    data = os.path.join(directory, "blocks")
+    with open(data, "wb") as f:
+        f.write(b"x" * 65536)
+    for words in (("random", "block=0"), ("stream", "block=0"), ("threads",),
+                  ("random", "block=65537"), ("stream", "block=4k")):
+        r = run("bench-workload", words[0], "file=" + data, "size=65536",
+                *words[1:])
+        check(f"bench-workload {words}", r.returncode == 2 and
+              "block" in r.stderr, r)
+    huge = str(1 << 55)
+    r = run("bench-workload", "threads", "file=" + data, "size=" + huge,
+            "block=" + huge, "threads=2")
+    check("no memory for a buffer", r.returncode == 125 and "mmap" in r.stderr, r)
+    workload = [RACACHE, "bench-workload", "threads", "file=" + data,
+                "size=65536", "block=65536", "threads=64"]
+    for what, limit, words in (  # a thread's stack is of 8 MiB
+            ("no thread", "ulimit -s 8192; ulimit -v 300000", workload),
+            ("a failure in a thread", "true", [*workload[:4], "size=131072",
+                                               *workload[5:]])):
+        r = subprocess.run(["sh", "-c", limit + '; exec "$@"', "sh", *words],
+                           text=True, capture_output=True, timeout=30,
+                           check=False)
+        check(what, r.returncode == 125 and
+              r.stderr.startswith("racache: ") and r.stderr.count("\n") == 1, r)
 
 
 def check_full_output():
@@ -314,5 +353,6 @@ with tempfile.TemporaryDirectory(dir=SCRATCH) as scratch:
     check_stat(scratch)
     check_sim(scratch)
     check_bench(scratch)
+    check_workload(scratch)
     check_full_output()
 sys.exit(1 if failures else 0)
