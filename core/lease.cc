@@ -7,7 +7,6 @@
 #include <sys/vfs.h>
 #include <cerrno>
 
-#include "core/lease_watch.h"
 #include "core/sys.h"
 #include "core/system_limits.h"
 #include "core/text.h"
@@ -175,5 +174,3 @@ bool all_cached(int fd, uint64_t offset, uint64_t length) {
 }
 
 }  // namespace racache::lease
-
-constinit std::atomic<uint64_t> racache::lease_watch::until_ns{0};

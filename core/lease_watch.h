@@ -18,7 +18,7 @@ namespace racache::lease_watch {
 // In coarse_ns(); 0 before the first look. A variable of its own, and not the
 // engine's, because every hit reads it.
 #pragma GCC visibility push(hidden)
-extern constinit std::atomic<uint64_t> until_ns;
+inline constinit std::atomic<uint64_t> until_ns{0};
 #pragma GCC visibility pop
 
 // Asked before the state of the file that is to be read. Acquire: what the look

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
@@ -48,6 +49,7 @@ static void* read_on(void* unused) {
 
 static void reader(void) {
   pthread_t threads[kReaders];
+  prctl(PR_SET_PDEATHSIG, SIGKILL); /* it may be stopped then */
   fd = open("data", O_RDONLY);
   for (int i = 0; i < kReaders; ++i)
     pthread_create(&threads[i], NULL, read_on, NULL);
@@ -142,8 +144,9 @@ int main(void) {
   shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
                 -1, 0);
   if (read_break_time() != 0) return 2;
-  signal(SIGTERM, put_back);
-  signal(SIGINT, put_back);
+  const int ends[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGALRM};
+  for (int i = 0; i < 5; ++i) signal(ends[i], put_back);
+  alarm(90); /* before others lose patience, who may not ask first */
   set_break_time("2\n");
   for (int whole = 1; whole >= 0; --whole) round_of(whole);
   set_break_time(time_before);
