@@ -11,12 +11,13 @@
 #include "cli/commands.h"
 #include "cli/sim_world.h"
 #include "cli/size.h"
+#include "core/option_parse.h"
+#include "core/option_table.h"
 
 namespace racache::cli {
 namespace {
 
 constexpr uint64_t kMib = 1 << 20;
-constexpr uint64_t kLeastSize = 8 * kMib;
 
 struct Arguments {
   std::string trace;
@@ -29,18 +30,9 @@ struct Arguments {
   bool advise = false;
 };
 
-struct Policy {
-  const char* name;
-  EvictKind kind;
-};
-constexpr Policy kPolicies[] = {{"s3fifo", EvictKind::kS3Fifo},
-                                {"lru", EvictKind::kLru},
-                                {"fifo", EvictKind::kFifo},
-                                {"clock", EvictKind::kClock}};
-
-const Policy& policy_named(const std::string& name) {
-  for (const Policy& p : kPolicies) {
-    if (name == p.name) return p;
+EvictKind policy_named(const std::string& name) {
+  for (const auto& word : options::kEvictWords) {
+    if (name == word.text) return word.value;
   }
   throw CLI::ValidationError("--evict", "no such policy: " + name);
 }
@@ -57,11 +49,12 @@ std::vector<uint64_t> sizes_for(const Arguments& arguments,
                                 const Trace& trace) {
   std::vector<uint64_t> sizes;
   for (const std::string& s : arguments.sizes)
-    sizes.push_back(parse_size(s, kLeastSize));
+    sizes.push_back(parse_size(s, options::kMinCache));
   if (!sizes.empty()) return sizes;
   for (const unsigned percent : {10, 25, 50, 75, 110}) {
     const uint64_t bytes = trace.touched_bytes / 100 * percent;
-    const uint64_t size = std::max((bytes + kMib) / kMib * kMib, kLeastSize);
+    const uint64_t size =
+        std::max((bytes + kMib) / kMib * kMib, options::kMinCache);
     if (sizes.empty() || sizes.back() != size) sizes.push_back(size);
   }
   return sizes;
@@ -100,7 +93,7 @@ void simulate_all(const Trace& trace, const Arguments& arguments) {
   for (const uint64_t size : sizes_for(arguments, trace)) {
     options.cache_bytes = size;
     for (const std::string& name : arguments.policies) {
-      options.evict = policy_named(name).kind;
+      options.evict = policy_named(name);
       print_row(size, name.c_str(), simulate(trace, options));
     }
   }
@@ -142,10 +135,10 @@ Choice best_for_size(const Trace& trace, const SimOptions& start) {
     o.max_order = order;
     consider(o, best.policy);
   }
-  for (const Policy& p : kPolicies) {
+  for (const auto& policy : options::kEvictWords) {
     SimOptions o = best.options;
-    o.evict = p.kind;
-    if (p.kind != EvictKind::kS3Fifo) consider(o, p.name);
+    o.evict = policy.value;
+    if (policy.value != EvictKind::kS3Fifo) consider(o, policy.text);
   }
   return best;
 }
@@ -184,7 +177,7 @@ void advise(const Trace& trace, const Arguments& arguments) {
 
 int run(const Arguments& arguments) {
   for (const std::string& size : arguments.sizes)
-    (void)parse_size(size, kLeastSize);
+    (void)parse_size(size, options::kMinCache);
   for (const std::string& name : arguments.policies) (void)policy_named(name);
   if (!arguments.strace.empty()) {
     std::ifstream in(arguments.strace);
@@ -236,7 +229,9 @@ void add_sim_command(CLI::App& app, int& status) {
                     "try settings, and print what would have been best");
   command->callback([a, &status] {
     if (a->policies.empty()) {
-      for (const Policy& p : kPolicies) a->policies.push_back(p.name);
+      for (const auto& word : options::kEvictWords) {
+        a->policies.push_back(word.text);
+      }
     }
     try {
       status = run(*a);

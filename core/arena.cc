@@ -20,8 +20,6 @@
 namespace racache {
 namespace {
 
-constexpr auto kRelaxed = std::memory_order_relaxed;
-
 // Folio ids stay below 2^31: the index uses the top bit.
 constexpr uint64_t kMaxBlocks = (uint64_t{1} << (31 - kMaxOrder)) - 1;
 

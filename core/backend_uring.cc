@@ -368,7 +368,6 @@ Expected<Backend*> make_uring(const UringOptions& options) {
 
 UringStats uring_stats(Backend& backend) {
   Uring& u = of(backend);
-  constexpr auto kRelaxed = std::memory_order_relaxed;
   return {u.polls.load(kRelaxed),    u.polled.load(kRelaxed),
           u.reaps.load(kRelaxed),    u.sleeps.load(kRelaxed),
           u.kicks.load(kRelaxed),    u.overflow.load(kRelaxed),

@@ -2,6 +2,7 @@
 // Types and constants that every part of the engine shares.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -33,6 +34,9 @@ inline constexpr FolioId kNoFolio = 0;
 enum class Errno : int {};
 template <class T>
 using Expected = tl::expected<T, Errno>;
+
+// For what orders nothing.
+inline constexpr auto kRelaxed = std::memory_order_relaxed;
 
 constexpr uint64_t round_down(uint64_t x, uint64_t power_of_two) {
   return x & ~(power_of_two - 1);

@@ -51,7 +51,6 @@ using detail::Header;
 using detail::ref;
 using detail::root;
 
-constexpr auto kRelaxed = std::memory_order_relaxed;
 constexpr auto kAcquire = std::memory_order_acquire;
 
 // linux/membarrier.h, which old systems lack.

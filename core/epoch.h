@@ -111,6 +111,11 @@ void full_fence();
   }
   return detail::claim();
 }
+// Its counters, or nullptr.
+[[nodiscard]] inline Counters* counters() {
+  ThreadSlot* slot = self();
+  return slot != nullptr ? &slot->counters : nullptr;
+}
 
 // The same once init() has succeeded, and this process's number; null also
 // before the thread's first self() in this process, which claims. After a fork

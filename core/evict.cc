@@ -99,7 +99,7 @@ bool Evictor::evict_some(Engine& engine, uint64_t pages) {
       if (budget == 0 || --budget == 0) break;
     }
   }
-  if (ThreadSlot* slot = epoch::self()) slot->counters.evicted += evicted;
+  if (Counters* c = epoch::counters()) c->evicted += evicted;
   return evicted != 0;
 }
 

@@ -13,7 +13,6 @@
 namespace racache {
 namespace {
 
-constexpr auto kRelaxed = std::memory_order_relaxed;
 constexpr unsigned kBlocksLookedAt = 16;
 constexpr uint64_t kImmovable = ~uint64_t{0};
 constexpr uint8_t kAllParts = (1u << Folio::kParts) - 1;
@@ -28,9 +27,7 @@ struct Place {
 bool read_place(Engine& engine, FolioId id, Place* place) {
   Folio& folio = engine.arena.folio(id);
   place->word = folio.word.load(std::memory_order_acquire);
-  if ((place->word & (Folio::kUptodate | Folio::kDead)) != Folio::kUptodate) {
-    return false;
-  }
+  if (!Folio::alive(place->word)) return false;
   const uint32_t number = __atomic_load_n(&folio.file, __ATOMIC_RELAXED);
   if (number >= engine.files_used.load(std::memory_order_acquire)) {
     return false;
@@ -229,7 +226,7 @@ bool Evictor::empty_block(Engine& engine, FolioId head) {
     }
     id += FolioId{1} << order;
   }
-  if (ThreadSlot* slot = epoch::self()) slot->counters.evicted += evicted;
+  if (Counters* c = epoch::counters()) c->evicted += evicted;
   return true;
 }
 

@@ -7,8 +7,6 @@
 namespace racache {
 namespace {
 
-constexpr auto kRelaxed = std::memory_order_relaxed;
-
 // Below this a part is not worth a folio of its own.
 constexpr unsigned kLeastSplitOrder = 4;
 // A tenth is too little where a few readahead windows are more than that.
@@ -20,10 +18,6 @@ uint32_t again_of(uint32_t word) {
 
 uint64_t pages_of_word(uint32_t word) {
   return uint64_t{1} << Folio::order_of(word);
-}
-
-bool alive(uint32_t word) {
-  return (word & (Folio::kUptodate | Folio::kDead)) == Folio::kUptodate;
 }
 
 // The parts that stay when a large folio is hot only here and there.
@@ -190,7 +184,7 @@ Victim EvictionPolicy::next_small() {
     if ((word & (Folio::kMain | Folio::kDead)) != 0) continue;
     if ((word & Folio::kFilling) != 0) {
       put_back(id);
-    } else if (alive(word) && !spare_readahead(id, word)) {
+    } else if (Folio::alive(word) && !spare_readahead(id, word)) {
       const Victim victim = judge_small(id, word);
       if (victim.id != kNoFolio) return victim;
     }
@@ -234,7 +228,7 @@ Victim EvictionPolicy::next_main(uint64_t* budget) {
     const FolioId id = step_hand(budget);
     if (id == kNoFolio) return {kNoFolio, 0};
     const uint32_t word = arena_->folio(id).word.load(kRelaxed);
-    if (!alive(word) || (word & Folio::kMain) == 0) continue;
+    if (!Folio::alive(word) || (word & Folio::kMain) == 0) continue;
     const Victim victim = judge_main(id, word);
     if (victim.id != kNoFolio) return victim;
   }

@@ -13,13 +13,8 @@
 namespace racache {
 namespace {
 
-constexpr auto kRelaxed = std::memory_order_relaxed;
 constexpr uint64_t kSteps = 64;
 constexpr uint8_t kOldest = 200;
-
-bool alive(uint32_t word) {
-  return (word & (Folio::kUptodate | Folio::kDead)) == Folio::kUptodate;
-}
 
 }  // namespace
 
@@ -49,7 +44,7 @@ Victim EvictionPolicy::next_clock(uint64_t* budget) {
     if (id == kNoFolio) return {kNoFolio, 0};
     std::atomic<uint32_t>& at = arena_->folio(id).word;
     const uint32_t word = at.load(kRelaxed);
-    if (!alive(word)) continue;
+    if (!Folio::alive(word)) continue;
     if ((word & Folio::kAgain) == 0) return {id, 0};
     at.fetch_and(~Folio::kAgain, kRelaxed);
   }
@@ -71,7 +66,7 @@ void EvictionPolicy::survey() {
   uint64_t pages[256] = {};
   for (FolioId id = arena_->next_in_use(1); id != kNoFolio;) {
     const uint32_t word = arena_->folio(id).word.load(kRelaxed);
-    if (alive(word)) age_folio(id, word, pages);
+    if (Folio::alive(word)) age_folio(id, word, pages);
     id = arena_->next_in_use(id + (FolioId{1} << Folio::order_of(word)));
   }
   uint64_t old = 0;
@@ -98,7 +93,7 @@ Victim EvictionPolicy::next_aged(uint64_t* budget) {
     circle_ += before - *budget;
     if (id == kNoFolio) return {kNoFolio, 0};
     const uint32_t word = arena_->folio(id).word.load(kRelaxed);
-    if (alive(word) && !too_young(id, word)) return {id, 0};
+    if (Folio::alive(word) && !too_young(id, word)) return {id, 0};
   }
 }
 

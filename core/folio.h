@@ -69,6 +69,10 @@ struct Folio {
   static bool in_use(uint32_t w) {
     return (w & (kFilling | kUptodate | kFailed | kDead)) != 0;
   }
+  // Its bytes are there, and nobody has begun to take it out.
+  static constexpr bool alive(uint32_t w) {
+    return (w & (kUptodate | kDead)) == kUptodate;
+  }
   uint64_t pages() const {
     return uint64_t{1} << order_of(word.load(std::memory_order_relaxed));
   }

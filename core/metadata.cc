@@ -14,8 +14,6 @@
 namespace racache {
 namespace {
 
-constexpr auto kRelaxed = std::memory_order_relaxed;
-
 constexpr size_t kLeafSize = Metadata::kLeafIds * sizeof(uint32_t);
 constexpr size_t kLeafCost = kLeafSize + 8;  // with its LeafInfo
 constexpr size_t kLeastBudget = 16 * kPageSize;

@@ -18,11 +18,6 @@ using std::string_view;
 
 // Words.
 
-template <class T>
-struct Word {
-  const char* text;
-  T value;
-};
 constexpr Word<IoMode> kIoWords[] = {{"auto", IoMode::kAuto},
                                      {"uring", IoMode::kUring},
                                      {"threads", IoMode::kThreads},
@@ -32,10 +27,6 @@ constexpr Word<HugePages> kHugeWords[] = {{"auto", HugePages::kAuto},
                                           {"never", HugePages::kNever}};
 constexpr Word<Coherence> kCoherenceWords[] = {{"lease", Coherence::kLease},
                                                {"trust", Coherence::kTrust}};
-constexpr Word<EvictKind> kEvictWords[] = {{"s3fifo", EvictKind::kS3Fifo},
-                                           {"lru", EvictKind::kLru},
-                                           {"fifo", EvictKind::kFifo},
-                                           {"clock", EvictKind::kClock}};
 constexpr Word<LogLevel> kLogWords[] = {{"error", LogLevel::kError},
                                         {"warn", LogLevel::kWarn},
                                         {"info", LogLevel::kInfo},

@@ -18,6 +18,18 @@ inline constexpr size_t kRows = 21;
 extern const OptionRow rows[kRows];
 extern const Handler handlers[kRows];
 
+// What a variable may say, and what it means then.
+template <class T>
+struct Word {
+  const char* text;
+  T value;
+};
+inline constexpr Word<EvictKind> kEvictWords[] = {
+    {"s3fifo", EvictKind::kS3Fifo},
+    {"lru", EvictKind::kLru},
+    {"fifo", EvictKind::kFifo},
+    {"clock", EvictKind::kClock}};
+
 // RACACHE_SIZE, which has been checked, on this machine; warns when it is more
 // than there is.
 [[nodiscard]] uint64_t cache_size(const char* value);

@@ -84,7 +84,6 @@ class PollPolicy {
   }
 
  private:
-  static constexpr auto kRelaxed = std::memory_order_relaxed;
   static constexpr uint64_t kCeilingNs = 10'000'000;
   static constexpr uint64_t kShort = kMostNs / 4 * 3;
 

@@ -5,12 +5,6 @@
 #include "core/prev_pos.h"
 
 namespace racache {
-namespace {
-
-constexpr auto kRelaxed = std::memory_order_relaxed;
-
-}  // namespace
-
 namespace recent {
 namespace {
 

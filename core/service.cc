@@ -159,7 +159,7 @@ void Service::break_lease(File& file) {
   }
   give_up(file);
   engine::count_refusal(Reason::kBroken);
-  if (ThreadSlot* slot = epoch::self()) ++slot->counters.lease_breaks;
+  if (Counters* c = epoch::counters()) ++c->lease_breaks;
 }
 
 // A file that could not be buried at once may have been left watched.
@@ -337,7 +337,7 @@ Reason Service::set_up(AdoptRequest& request, int fd, File& file) {
   file.references.store(1, std::memory_order_relaxed);
   __builtin_memcpy(file.path, request.path, sizeof file.path);
   attach_buffered(request, file);
-  if (ThreadSlot* self = epoch::self()) ++self->counters.adopted;
+  if (Counters* c = epoch::counters()) ++c->adopted;
   return Reason::kNone;
 }
 

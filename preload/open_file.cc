@@ -195,7 +195,6 @@ bool init(uint32_t count) {
 uint32_t allocate() {
   const uint32_t number = take();
   if (number == 0) return 0;
-  constexpr auto kRelaxed = std::memory_order_relaxed;
   OpenFile& open = files[number];
   ++open.incarnation;
   open.position.store(position::in_kernel(open.incarnation), kRelaxed);

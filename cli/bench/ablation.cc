@@ -46,7 +46,7 @@ void add_lines(Table& table, const Rule& rule, const Measured& m) {
         median([&](const Sample& s) { return s.counts.*rule.count; });
     table.add({on ? rule.name : "", on ? m.row->name : "", runs.side.name,
                figure_text(runs.figure().median, seconds), m.row->unit,
-               on ? "" : format("%.2fx", m.ratio(1)), thousands(requests),
+               on ? "" : times(m.ratio(1)), thousands(requests),
                thousands(median(
                    [](const Sample& s) { return s.counts.folio_count(); })),
                std::string(rule.counter) + " " + thousands(count)});

@@ -15,7 +15,6 @@ uint64_t device_bytes(const Sample& s) { return s.counts.device_bytes; }
 uint64_t folio_count(const Sample& s) { return s.counts.folio_count(); }
 
 std::string whole(double n) { return format("%.0f", n); }
-std::string times(double n) { return format("%.2fx", n); }
 
 Verdict folios(const Measured& m, double expected, double tolerance) {
   const Spread found = m.runs[1].of(folio_count);

@@ -63,10 +63,6 @@ std::string spread_text(const Spread& s, bool seconds) {
          ".." + figure_text(s.most, seconds) + ")";
 }
 
-std::string times(double ratio) {
-  return ratio > 0 ? format("%.2fx", ratio) : "-";
-}
-
 std::string summary(const std::vector<Verdict>& verdicts) {
   const auto holds = [](const Verdict& v) { return v.holds; };
   if (verdicts.empty()) return "-";

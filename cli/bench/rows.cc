@@ -117,4 +117,8 @@ double Measured::ratio(size_t other) const {
   return row->counts_seconds() ? base / mine : mine / base;
 }
 
+std::string times(double ratio) {
+  return ratio > 0 ? format("%.2fx", ratio) : "-";
+}
+
 }  // namespace racache::cli::bench

@@ -76,6 +76,9 @@ struct Measured {
   [[nodiscard]] double ratio(size_t other) const;
 };
 
+// "1.55x"; "-" for a ratio that is not known.
+[[nodiscard]] std::string times(double ratio);
+
 struct Verdict {
   std::string what;
   std::string found;

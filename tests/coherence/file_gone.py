@@ -49,6 +49,12 @@ def expect(what, took):
         bad.append(what)
 
 
+def expect_space(what, point, before):
+    wanted = before + (MEGABYTES << 20) * 9 // 10
+    took = within(SECONDS, lambda: free_space(point) >= wanted)
+    expect("space is back (%s)" % what, took)
+
+
 def space_returns(point, unlink_first):
     """close and unlink in either order."""
     path = point + "/file"
@@ -64,10 +70,8 @@ def space_returns(point, unlink_first):
     else:
         reader.close(path)
         os.unlink(path)
-    wanted = before + (MEGABYTES << 20) * 9 // 10
-    took = within(SECONDS, lambda: free_space(point) >= wanted)
-    expect("space is back (%s)" % ("unlink, close" if unlink_first
-                                   else "close, unlink"), took)
+    expect_space("unlink, close" if unlink_first else "close, unlink", point,
+                 before)
     reader.finish()
 
 
@@ -81,9 +85,7 @@ def space_returns_when_replaced(point):
     with open(point + "/new", "wb") as f:
         f.write(b"small")
     os.rename(point + "/new", path)
-    wanted = before + (MEGABYTES << 20) * 9 // 10
-    took = within(SECONDS, lambda: free_space(point) >= wanted)
-    expect("space is back (renamed over)", took)
+    expect_space("renamed over", point, before)
     os.unlink(path)
     reader.finish()
 

@@ -15,20 +15,6 @@
 
 namespace coherence {
 
-uint64_t hash(const void* data, size_t bytes) {
-  const char* at = static_cast<const char*>(data);
-  uint64_t h = 0xcbf29ce484222325 ^ bytes;
-  for (; bytes >= 8; bytes -= 8, at += 8) {
-    uint64_t word;
-    memcpy(&word, at, 8);
-    h = (h ^ word) * 0x9fb21c651e98df25;
-    h ^= h >> 29;
-  }
-  for (; bytes > 0; --bytes, ++at)
-    h = (h ^ static_cast<unsigned char>(*at)) * 0x100000001b3;
-  return h ^ (h >> 32);
-}
-
 uint64_t next_random(uint64_t& state) {
   uint64_t z = (state += 0x9e3779b97f4a7c15);
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;

@@ -8,6 +8,8 @@
 
 #include <sys/types.h>
 
+#include "../lib/hash.h"
+
 namespace coherence {
 
 enum class Ask : uint32_t {
@@ -59,7 +61,6 @@ struct Control {
   std::atomic<uint64_t> reads, wrong, torn_while_changing;
 };
 
-uint64_t hash(const void* data, size_t bytes);
 uint64_t next_random(uint64_t& state);
 void make_block(Block& b, uint64_t generation, uint64_t index);
 bool block_is_whole(const Block& b);

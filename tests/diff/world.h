@@ -17,6 +17,8 @@
 
 #include <sys/types.h>
 
+#include "../lib/hash.h"
+
 namespace diff {
 
 inline constexpr int kErrnoMark = 77;  // errno before every call
@@ -77,7 +79,6 @@ __attribute__((format(printf, 2, 3))) void say(const World& w,
 std::string result(long value, int error);
 // Result and hash of the bytes returned; checks the canary after `asked`.
 std::string bytes_result(const World& w, long value, int error, size_t asked);
-uint64_t hash(const void* data, size_t bytes);
 void fill(void* data, size_t bytes, uint64_t seed);
 
 // A call that keeps the C library's errno rule: evaluates to the value, and

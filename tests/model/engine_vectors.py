@@ -20,7 +20,7 @@ import time
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
 from ra_model import PAGE, WORD, Model
-from ra_vectors import Random, perform
+from ra_vectors import Random, perform, write_or_check
 
 BLOCK = 512         # pages of the largest folio
 SMALL = 16          # pages of a read that can be a hidden stream's
@@ -202,16 +202,7 @@ def main(arguments):
         seed = int(arguments[3]) if len(arguments) > 3 else \
             time.time_ns() % 10**9 * 1000
         return live(arguments[1], float(arguments[2]), seed)
-    text = text_of(range(CASES))
-    if arguments[0] != "--check":
-        with open(arguments[0], "w", encoding="ascii") as out:
-            out.write(text)
-        return 0
-    with open(arguments[1], encoding="ascii") as committed:
-        if committed.read() == text:
-            return 0
-    print("%s is not what engine_vectors.py writes" % arguments[1])
-    return 1
+    return write_or_check(arguments, text_of(range(CASES)))
 
 
 if __name__ == "__main__":

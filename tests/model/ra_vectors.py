@@ -18,6 +18,7 @@ and goes on with operations, each with all that it changed behind a colon:
   +PAGE -PAGE     this folio has the mark now, has it no more
   ~FIRST-LAST     pages dropped
 """
+import os
 import sys
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
@@ -192,8 +193,8 @@ def vectors():
         yield from Program(seed).lines()
 
 
-def main(arguments):
-    text = "".join(line + "\n" for line in vectors())
+def write_or_check(arguments, text):
+    """FILE: writes the text there. --check FILE: compares; the exit status."""
     if arguments[0] != "--check":
         with open(arguments[0], "w", encoding="ascii") as out:
             out.write(text)
@@ -201,8 +202,14 @@ def main(arguments):
     with open(arguments[1], encoding="ascii") as committed:
         if committed.read() == text:
             return 0
-    print("%s is not what ra_vectors.py writes" % arguments[1])
+    print("%s is not what %s writes" % (arguments[1],
+                                         os.path.basename(sys.argv[0])))
     return 1
+
+
+def main(arguments):
+    return write_or_check(arguments,
+                          "".join(line + "\n" for line in vectors()))
 
 
 if __name__ == "__main__":

@@ -17,19 +17,10 @@
 #include "core/copy.h"
 #include "core/engine.h"
 #include "core/hit.h"
-#include "preload/faults.h"
 #include "preload/fd_table.h"
 #include "preload/hit.h"
-#include "preload/init.h"
 #include "preload/serve.h"
-
-namespace racache::preload {
-constinit std::atomic<State> state_word{State::kReady};
-void turn_off() {}
-namespace faults {
-void arm() {}
-}  // namespace faults
-}  // namespace racache::preload
+#include "unit/ready_preload.h"
 
 using namespace racache;
 namespace serve = racache::preload::serve;

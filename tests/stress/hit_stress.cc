@@ -26,17 +26,8 @@
 #include "core/engine.h"
 #include "core/hit.h"
 #include "preload/adoption.h"
-#include "preload/faults.h"
-#include "preload/init.h"
+#include "unit/ready_preload.h"
 #include "unit/tracked_calls.h"
-
-namespace racache::preload {
-constinit std::atomic<State> state_word{State::kReady};
-void turn_off() {}
-namespace faults {
-void arm() {}
-}  // namespace faults
-}  // namespace racache::preload
 
 using namespace racache;
 using namespace tracked_test;
