@@ -9,6 +9,7 @@
 
 #include "core/backend_fake.h"
 #include "core/engine.h"
+#include "core/fill.h"
 #include "core/lock.h"
 #include "core/recent.h"
 

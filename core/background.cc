@@ -2,6 +2,7 @@
 #include "core/background.h"
 
 #include "core/engine.h"
+#include "core/fill.h"
 #include "core/thread.h"
 
 namespace racache {

@@ -15,7 +15,7 @@
 #include "core/config.h"
 #include "core/evict.h"
 #include "core/file.h"
-#include "core/fill.h"
+#include "core/fill_op.h"
 #include "core/live.h"
 #include "core/metadata.h"
 #include "core/service.h"
@@ -30,7 +30,7 @@ struct Engine {
   Arena arena;
   Metadata metadata;
   Backend* backend;
-  bool with_threads;                 // the backend is the threads one
+  bool with_threads;  // the backend is the threads one
   OpPool ops;
   Evictor evictor;
   Service service;
@@ -40,10 +40,10 @@ struct Engine {
   std::atomic<uint32_t> files_used;  // high-water mark
   std::atomic<bool> failed;          // ring lost: nothing more is cached
   std::atomic<uint64_t> verify_tick;
-  char io_why[64];                   // why not uring, or ""
+  char io_why[64];  // why not uring, or ""
   uint64_t start_ns;
   Lock buried_lock;
-  TopFile buried[kTopFiles];         // the most read of the files let go of
+  TopFile buried[kTopFiles];  // the most read of the files let go of
   uint32_t generation;
   int pid;
   Lock fork_lock;  // of `forks` and of what the kernel is told for them

@@ -2,7 +2,7 @@
 #include "core/fill.h"
 
 #include "core/engine.h"
-#include "core/lease.h"
+#include "core/fill_batch.h"
 
 namespace racache {
 
@@ -10,20 +10,6 @@ namespace {
 
 using readahead::Layout;
 using readahead::Plan;
-using readahead::Step;
-
-// Ops built under the file's lock, submitted after it.
-struct Batch {
-  FillOp* first = nullptr;
-  FillOp* last = nullptr;
-  FillOp* open = nullptr;  // still growing
-  bool once = false;       // its reader will not come back
-};
-
-Counters* counters() {
-  ThreadSlot* slot = epoch::self();
-  return slot != nullptr ? &slot->counters : nullptr;
-}
 
 File& as_file(const void* file) {
   return *const_cast<File*>(static_cast<const File*>(file));
@@ -61,161 +47,8 @@ readahead::Limits limits_of(const File& file) {
   return limits;
 }
 
-// An op may grow up to what the device takes in one request, but always takes
-// one whole folio.
-bool fits(const FillOp& op, const File& file, uint64_t pages) {
-  if (op.read.iov_count == kMaxIov) return false;
-  const uint64_t limit = file.io_pages < 16 ? 16 : file.io_pages;
-  return op.pages + pages <= limit;
-}
-
-FillOp* begin_op(File& file, Batch& batch) {
-  FillOp* op = file.engine->ops.get();
-  if (op == nullptr) return nullptr;
-  op->file = &file;
-  op->first = 0;
-  op->pages = 0;
-  op->buffered = false;
-  op->read = {};
-  op->read.iov = op->iov;
-  op->read.done = fill_op::on_done;
-  op->read.user = op;
-  (batch.last == nullptr ? batch.first : batch.last->next) = op;
-  batch.last = batch.open = op;
-  return op;
-}
-
-void append(FillOp& op, Engine& engine, FolioId id, const Step& step) {
-  const size_t bytes = kPageSize << step.order;
-  std::byte* memory = engine.arena.memory(id);
-  if (op.read.iov_count == 0) {
-    op.first = static_cast<uint32_t>(step.index);
-    op.read.offset = step.index << kPageShift;
-  }
-  iovec& last = op.iov[op.read.iov_count == 0 ? 0 : op.read.iov_count - 1];
-  if (op.read.iov_count != 0 &&
-      static_cast<std::byte*>(last.iov_base) + last.iov_len == memory) {
-    last.iov_len += bytes;  // neighbours in the arena, too
-  } else {
-    op.iov[op.read.iov_count++] = {memory, bytes};
-  }
-  op.read.bytes += bytes;
-  op.pages += 1u << step.order;
-}
-
-enum class Inserted : uint8_t { kYes, kCollision, kNoMemory };
-
-Inserted insert_folio(File& file, const Step& step, Batch& batch) {
-  Engine& engine = *file.engine;
-  const uint64_t pages = uint64_t{1} << step.order;
-  if (batch.open != nullptr && !fits(*batch.open, file, pages)) {
-    batch.open = nullptr;
-  }
-  const FolioId id = engine.arena.allocate(step.order);
-  if (id == kNoFolio) return Inserted::kNoMemory;
-  FillOp* op = batch.open;
-  if (op == nullptr) op = begin_op(file, batch);
-  if (op == nullptr) {
-    engine.arena.release(id, step.order);
-    return Inserted::kNoMemory;
-  }
-  EvictionPolicy& policy = engine.evictor.policy();
-  engine.arena.folio(id).begin_fill(
-      file.number, step.index, step.order, step.mark,
-      policy.traits(identity_of(file), step.index, step.order, batch.once));
-  const FileIndex::Insert result =
-      file.index.insert(step.index, step.order, id);
-  if (result == FileIndex::Insert::kOk) {
-    append(*op, engine, id, step);
-    policy.admitted(id);
-    return Inserted::kYes;
-  }
-  Folio& folio = engine.arena.folio(id);
-  if (folio.abandon_fill()) sys::futex_wake(&folio.word, sys::kWakeAll);
-  engine.arena.release(id, step.order);
-  return result == FileIndex::Insert::kExists ? Inserted::kCollision
-                                              : Inserted::kNoMemory;
-}
-
-// Whatever was in the way, the next try at this place is a smaller folio; of
-// one page there is none smaller.
-void count_fallback(const Step& step) {
-  Counters* c = counters();
-  if (c != nullptr && step.order != 0) ++c->order_fallbacks;
-}
-
-// Walks the layout, inserting. Stops for good when there is no memory.
-void insert_all(File& file, Layout& layout, Batch& batch) {
-  Counters* c = counters();
-  for (;;) {
-    const Step step = layout.next();
-    if (step.action == Step::kDone) return;
-    if (step.action == Step::kSubmit) {
-      batch.open = nullptr;
-      continue;
-    }
-    switch (insert_folio(file, step, batch)) {
-      case Inserted::kYes:
-        layout.inserted();
-        if (c != nullptr) ++c->inserted_by_order[step.order];
-        break;
-      case Inserted::kCollision:
-        layout.failed(readahead::Failure::kCollision);
-        count_fallback(step);
-        break;
-      case Inserted::kNoMemory:
-        layout.failed(readahead::Failure::kNoMemory);
-        count_fallback(step);
-        break;
-    }
-  }
-}
-
-// If the kernel's page cache holds all of an op, it is read from there: fresh
-// and warm files must not be read from the device again.
-void choose_source(FillOp& op, int fd) {
-  File& file = *op.file;
-  op.read.slot = static_cast<uint32_t>(file.direct_slot);
-  if (!file.check_page_cache.load(std::memory_order_relaxed)) return;
-  if (file.buffered_slot < 0 || fd < 0) return;
-  const uint64_t expected = fill_op::expected_bytes(op);
-  if (!lease::all_cached(fd, op.read.offset, expected)) return;
-  op.buffered = true;
-  op.read.slot = static_cast<uint32_t>(file.buffered_slot);
-}
-
-void submit_some(Engine& engine, ReadOp* const* reads, unsigned count) {
-  const unsigned taken = engine.backend->submit(*engine.backend, reads, count);
-  for (unsigned i = taken; i < count; ++i) {
-    fill_op::refuse(*static_cast<FillOp*>(reads[i]->user));
-  }
-}
-
-// `taken` ops run their done() at any moment: nothing of them may be touched
-// after submit, hence `next` is read first.
-void submit(Engine& engine, Batch& batch, int fd) {
-  constexpr unsigned kAtOnce = 16;
-  ReadOp* reads[kAtOnce];
-  unsigned count = 0;
-  for (FillOp* op = batch.first; op != nullptr;) {
-    FillOp* next = op->next;
-    if (op->read.iov_count == 0) {  // its only folio met a collision
-      engine.ops.put(op);
-    } else {
-      op->file->in_flight.fetch_add(1, std::memory_order_acquire);
-      choose_source(*op, fd);
-      reads[count++] = &op->read;
-    }
-    if (count == kAtOnce || (next == nullptr && count != 0)) {
-      submit_some(engine, reads, count);
-      count = 0;
-    }
-    op = next;
-  }
-}
-
 void count_plan(const Plan& plan) {
-  Counters* c = counters();
+  Counters* c = epoch::counters();
   if (c == nullptr) return;
   using readahead::Kind;
   switch (plan.kind) {
@@ -268,7 +101,7 @@ class Planner {
     if (plan.kind == readahead::Kind::kNone) return false;
     count_plan(plan);
     Layout layout(stream.stream, limits, view, plan);
-    insert_all(file, layout, batch);
+    fill_batch::insert_all(file, layout, batch);
     batch.open = nullptr;
     return true;
   }
@@ -292,7 +125,7 @@ void run_plan(File& file, OpenStream& stream, uint64_t request, uint64_t run,
     if (!file.readable()) return;
     decide(planner);
   }
-  submit(*file.engine, planner.batch, fd);
+  fill_batch::submit(*file.engine, planner.batch, fd);
 }
 
 // What a pipeline may hold: a small part of the memory, for streams are many.
@@ -399,7 +232,7 @@ void on_miss(File& file, OpenStream& stream, PageIndex page, uint64_t request,
 
 void on_mark(File& file, OpenStream& stream, PageIndex first, unsigned order,
              uint64_t request, int fd) {
-  if (Counters* c = counters(); c != nullptr) ++c->marks_hit;
+  if (Counters* c = epoch::counters(); c != nullptr) ++c->marks_hit;
   run_plan(file, stream, request, file.ra_pages, fd,
            [&](Planner& p) { meet(p, first, order, request); });
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The pool of device reads, and what happens when one is done.
+#include "core/fill_op.h"
+
 #include <cerrno>
 
 #include "core/engine.h"
@@ -46,11 +47,6 @@ void OpPool::put(FillOp* op) {
 
 namespace {
 
-Counters* counters() {
-  ThreadSlot* slot = epoch::self();
-  return slot != nullptr ? &slot->counters : nullptr;
-}
-
 // Takes a failed folio out of the index and wakes those who wait for it: they
 // ask the kernel. `leak`: the device may still write into the memory.
 void fail_folio(File& file, FolioId id, bool leak) {
@@ -77,7 +73,7 @@ void finish_folio(Engine& engine, FolioId id, bool buffered) {
 void count_device(const FillOp& op, uint64_t bytes) {
   op.file->device_bytes.fetch_add(op.buffered ? 0 : bytes,
                                   std::memory_order_relaxed);
-  Counters* c = counters();
+  Counters* c = epoch::counters();
   if (c == nullptr) return;
   if (op.buffered) {
     c->from_page_cache_bytes += bytes;

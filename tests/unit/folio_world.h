@@ -2,7 +2,7 @@
 // One page frame, two files of one page each, and all who deal with them, as a
 // world for explorer.h. The transitions are those of core/folio.h; the order in
 // which they, the index, the lock and the grace period are used is that of
-// core/cache.cc, fill.cc, fill_op.cc, evict.cc and wait_list.cc.
+// core/cache.cc, fill_batch.cc, fill_op.cc, evict.cc and wait_list.cc.
 #pragma once
 
 #include <algorithm>
