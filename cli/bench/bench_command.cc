@@ -8,6 +8,7 @@
 
 #include "cli/bench/bench.h"
 #include "cli/bench/child.h"
+#include "cli/bench/memory.h"
 #include "cli/bench/workloads.h"
 #include "cli/commands.h"
 #include "cli/size.h"
@@ -40,7 +41,7 @@ std::vector<const Row*> chosen(const Options& options) {
   for (const Row& row : rows()) {
     if (options.wants(row)) all.push_back(&row);
   }
-  if (all.empty()) throw std::invalid_argument("--only: there is no such row");
+  if (all.empty()) throw CLI::ValidationError("--only", "there is no such row");
   return all;
 }
 
@@ -66,10 +67,16 @@ std::vector<Measured> measure_all(const Options& options) {
 }
 
 int run(const Options& options) {
-  (void)options.bytes();  // before anything is made
+  const uint64_t size = options.bytes();  // before anything is made
   if (options.list) {
     print_list(options.json);
     return 0;
+  }
+  for (const Row* row : chosen(options)) {
+    const std::string lack = lack_of_memory(*row, size);
+    if (lack.empty()) continue;
+    std::cerr << "racache bench: " << lack << '\n';
+    return 2;
   }
   const SignalWatch watch;
   try {

@@ -8,18 +8,15 @@
 #include <stdexcept>
 
 #include "cli/bench/bench.h"
+#include "cli/bench/memory.h"
 #include "cli/bench/programs.h"
 #include "cli/library.h"
+#include "cli/size.h"
 
 namespace racache::cli::bench {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Room for the file, for what is read ahead of need, and for being wrong.
-std::string arena_size(uint64_t file_size) {
-  return std::to_string((file_size + file_size / 8) / kMiB + 64) + "M";
-}
 
 std::string usable_library() {
   const Library library = find_library();
@@ -191,11 +188,12 @@ void Lab::subtract_warm_up(const Row& row, const Side& side,
 Environment Lab::environment_of(const Task& task, const Side& side) const {
   const Row& row = task.row;
   if (!side.preloaded) return {{"LD_PRELOAD", ""}};
-  Environment environment = {{"LD_PRELOAD", library_},
-                             {"RACACHE_STATS", files_.statistics_option()},
-                             {"RACACHE_SIZE", arena_size(task.place.size)},
-                             {"RACACHE_POPULATE", side.populated ? "1" : "0"},
-                             {"RACACHE_DISABLE", side.disable}};
+  Environment environment = {
+      {"LD_PRELOAD", library_},
+      {"RACACHE_STATS", files_.statistics_option()},
+      {"RACACHE_SIZE", size_text(cache_bytes(task.place.size))},
+      {"RACACHE_POPULATE", side.populated ? "1" : "0"},
+      {"RACACHE_DISABLE", side.disable}};
   if (task.by_variables) {
     environment["RACACHE_READ_AHEAD_KB"] = std::to_string(row.read_ahead_kb);
     environment["RACACHE_IO_KB"] = std::to_string(row.max_sectors_kb);

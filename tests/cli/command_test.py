@@ -291,6 +291,12 @@ def check_bench(directory):
         r = run("bench", "--dir", odd, "--size", size)
         check(f"bench --size {size}", r.returncode == 2 and
               r.stderr.startswith("--size: " + size), r)
+    for size, row in ("1024G", "processes-4"), ("1048575M", "threads-4k"):
+        r = run("bench", "--dir", odd, "--size", size, "--only", row)
+        check(f"bench --size {size}, {row}: not enough memory",
+              r.returncode == 2 and not r.stdout and re.fullmatch(
+                  rf"racache bench: --size \d+M: {row} needs \d+ MiB of memory, "
+                  r"\d+ MiB are available\n", r.stderr), r)
     check("nothing is made", not os.listdir(odd), r)
     r = run("bench", "--dir", odd, "--size", "32M", "--runs", "1", "--only",
             "random-4k", RACACHE_LIBRARY=ENGINE, RACACHE="off")
