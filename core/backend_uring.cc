@@ -89,6 +89,7 @@ unsigned submit(Backend& self, ReadOp* const* ops, unsigned n);
 
 // Whoever hands entries to the kernel, whosoever they are, will be interrupted.
 void flush(Uring& u) {
+  if (u.ring.pending() == 0) return;
   if (ThreadSlot* slot = epoch::self()) slot->submitted = true;
   u.ring.flush();
 }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "core/background.h"
 
+#include <cerrno>
+
 #include "core/engine.h"
+#include "core/fill_batch.h"
 #include "core/fill.h"
 #include "core/thread.h"
 
@@ -10,6 +13,11 @@ namespace {
 
 constexpr uint64_t kMostAhead = 32;            // blocks: 64 MiB
 constexpr timespec kWhileReading{0, 500'000};  // between looks at the device
+
+// Its descriptors are the service thread's.
+void join_private_table() {
+  if (ThreadSlot* slot = epoch::self()) slot->private_table = true;
+}
 
 }  // namespace
 
@@ -26,7 +34,8 @@ bool Background::wanted() const {
 void Background::start() {
   // asleep_ stays 0 without a thread, so that nobody nudges it.
   tid_ = start_thread("racache-back", main, this);
-  if (tid_ < 0) refuse();
+  if (tid_ < 0) return refuse();
+  engine_->relay.open();
 }
 
 // Nobody is going to go on with hints, nor with those that came before now.
@@ -49,22 +58,28 @@ void Background::main(void* argument) {
 }
 
 void Background::run() {
+  join_private_table();
   while (!stop_.load(std::memory_order_acquire)) {
     orders_.obey();
+    fill_batch::submit_relayed(*engine_);
     const bool reading = pump_hints();
     if (wanted() && engine_->arena.prepare_block()) continue;
-    if (reading) {
-      sys::invoke(SYS_nanosleep, &kWhileReading, 0L);
-      continue;
-    }
-    asleep_.store(1, std::memory_order_seq_cst);
-    if (hint_count_.load(std::memory_order_seq_cst) != 0 || stop_.load() ||
-        orders_.any()) {
-      asleep_.store(0);
-    }
-    while (asleep_.load(std::memory_order_acquire) != 0) {
-      sys::futex_wait(&asleep_, 1);
-    }
+    sleep(reading);
+  }
+}
+
+// Until roused, or until it is time to look at the device again.
+void Background::sleep(bool reading) {
+  asleep_.store(1, std::memory_order_seq_cst);
+  const bool more_hints =
+      !reading && hint_count_.load(std::memory_order_seq_cst) != 0;
+  if (more_hints || stop_.load() || orders_.any() || !engine_->relay.empty()) {
+    asleep_.store(0);
+  }
+  while (asleep_.load(std::memory_order_acquire) != 0) {
+    const long ret =
+        sys::futex_wait(&asleep_, 1, reading ? &kWhileReading : nullptr);
+    if (ret == -ETIMEDOUT) asleep_.store(0);
   }
 }
 
@@ -85,6 +100,14 @@ void Background::stop() {
     rouse();
     sys::invoke(SYS_sched_yield);
   } while (sys::invoke(SYS_tgkill, engine_->pid, tid_, 0) == 0);
+  engine_->relay.close();
+  fill_batch::submit_relayed(*engine_);
+}
+
+bool Background::relay(ReadOp* const* reads, unsigned count) {
+  if (!engine_->relay.add(reads, count)) return false;
+  rouse();
+  return true;
 }
 
 bool Background::add_hint(File& file, PageIndex next, PageIndex end) {

@@ -6,10 +6,13 @@
 //   are handed back to a host, clearing can be slower than the device. It does
 //   so only while the arena grows, in proportion to what is used already.
 // - It goes on with hints whose range is more than a caller should wait for.
+// - It submits the reads ahead of threads that must not be interrupted when
+//   those finish (relay.h).
 #pragma once
 
 #include <atomic>
 
+#include "core/backend.h"
 #include "core/file.h"
 #include "core/lock.h"
 #include "core/order.h"
@@ -42,6 +45,9 @@ class Background {
   // Takes over [next, end) with a reference of its own. False: no room. Signals
   // blocked, no lock held.
   bool add_hint(File& file, PageIndex next, PageIndex end);
+  // Takes reads over to submit them. False: the caller has to. Signals blocked,
+  // no lock held.
+  bool relay(ReadOp* const* reads, unsigned count);
   // One turn of every hint, which is what the thread does; true while any is
   // left.
   bool pump_hints();
@@ -54,6 +60,7 @@ class Background {
  private:
   static void main(void* argument);
   void run();
+  void sleep(bool reading);
   void rouse();
   [[nodiscard]] bool wanted() const;
   void refuse();

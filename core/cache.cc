@@ -5,6 +5,7 @@
 
 #include "core/copy.h"
 #include "core/engine.h"
+#include "core/fill_batch.h"
 #include "core/fill.h"
 #include "core/lease_watch.h"
 #include "core/prev_pos.h"
@@ -165,6 +166,7 @@ void wait_for(SlowRead& read, FolioId id, Counters& counters) {
   Engine& engine = *read.file.engine;
   const uint64_t begin = sys::monotonic_ns();
   read.stream.pipeline.starved();
+  if (!engine.relay.empty()) fill_batch::submit_relayed(engine);
   engine.backend->wait(*engine.backend, engine.arena.folio(id).word,
                        Folio::kFilling);
   counters.wait_ns += sys::monotonic_ns() - begin;

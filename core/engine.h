@@ -18,6 +18,7 @@
 #include "core/fill_op.h"
 #include "core/live.h"
 #include "core/metadata.h"
+#include "core/relay.h"
 #include "core/service.h"
 #include "core/stats.h"
 
@@ -32,6 +33,7 @@ struct Engine {
   Backend* backend;
   bool with_threads;  // the backend is the threads one
   OpPool ops;
+  Relay relay;
   Evictor evictor;
   Service service;
   Background background;

@@ -64,6 +64,8 @@ void quiesce() {
   if (engine == nullptr || !interruptible()) return;
   if (sys::getpid() != engine->pid) return;
   SignalGuard signals;
+  // This thread will do the like again.
+  if (ThreadSlot* slot = epoch::self()) slot->relays = true;
   engine->backend->quiesce(*engine->backend);
 }
 

@@ -167,6 +167,7 @@ bool take(ThreadSlot& slot, uint64_t seen, int32_t me) {
   // Its last owner may have ended inside a section. Acquire: pairs with the
   // last leave(), for the counters' sake.
   if (slot.epoch.load(kAcquire) != 0) slot.epoch.store(0, kRelaxed);
+  slot.relays = slot.private_table = false;
   return true;
 }
 

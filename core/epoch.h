@@ -36,8 +36,11 @@ struct alignas(64) ThreadSlot {
   std::atomic<uint64_t> epoch;  // 0 outside a section
   std::atomic<uint64_t> owner;  // thread id (0 free); top half: times claimed
   Recent recent;                // a plain hit writes to this cache line only
-  bool submitted;               // reads, since quiesce(); the owner's only
-  Counters counters;            // written by the owner only
+  // The owner's only.
+  bool submitted;      // reads, since quiesce()
+  bool relays;         // has its reads ahead submitted by another
+  bool private_table;  // shares the service thread's descriptors
+  Counters counters;   // written by the owner only
 };
 
 namespace epoch {

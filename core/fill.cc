@@ -223,6 +223,7 @@ namespace fill {
 void on_miss(File& file, OpenStream& stream, PageIndex page, uint64_t request,
              int fd) {
   run_plan(file, stream, request, request, fd, [&](Planner& p) {
+    p.batch.awaited = true;
     const PageIndex end = stream.stream.start + stream.stream.size;
     const Plan plan = decide_miss(stream, p.limits, p.view, page, request);
     if (plan.ordered) stream.pipeline.begin(end, plan.start);

@@ -10,6 +10,8 @@ namespace {
 using readahead::Layout;
 using readahead::Step;
 
+constexpr unsigned kAtOnce = 16;  // reads that are submitted together
+
 // An op may grow up to what the device takes in one request, but always takes
 // one whole folio.
 bool fits(const FillOp& op, const File& file, uint64_t pages) {
@@ -106,6 +108,11 @@ void choose_source(FillOp& op, int fd) {
   op.read.slot = static_cast<uint32_t>(file.buffered_slot);
 }
 
+bool relays() {
+  const ThreadSlot* slot = epoch::self();
+  return slot != nullptr && slot->relays;
+}
+
 void submit_some(Engine& engine, ReadOp* const* reads, unsigned count) {
   const unsigned taken = engine.backend->submit(*engine.backend, reads, count);
   for (unsigned i = taken; i < count; ++i) {
@@ -146,7 +153,7 @@ void insert_all(File& file, Layout& layout, Batch& batch) {
 // `taken` ops run their done() at any moment: nothing of them may be touched
 // after submit, hence `next` is read first.
 void submit(Engine& engine, Batch& batch, int fd) {
-  constexpr unsigned kAtOnce = 16;
+  const bool relayed = !batch.awaited && relays();
   ReadOp* reads[kAtOnce];
   unsigned count = 0;
   for (FillOp* op = batch.first; op != nullptr;) {
@@ -159,10 +166,19 @@ void submit(Engine& engine, Batch& batch, int fd) {
       reads[count++] = &op->read;
     }
     if (count == kAtOnce || (next == nullptr && count != 0)) {
-      submit_some(engine, reads, count);
+      if (!relayed || !engine.background.relay(reads, count)) {
+        submit_some(engine, reads, count);
+      }
       count = 0;
     }
     op = next;
+  }
+}
+
+void submit_relayed(Engine& engine) {
+  ReadOp* reads[kAtOnce];
+  while (const unsigned count = engine.relay.take(reads, kAtOnce)) {
+    submit_some(engine, reads, count);
   }
 }
 

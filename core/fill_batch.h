@@ -15,6 +15,7 @@ struct Batch {
   FillOp* last = nullptr;
   FillOp* open = nullptr;  // still growing
   bool once = false;       // its reader will not come back
+  bool awaited = false;    // its reader needs some of it now
 };
 
 namespace fill_batch {
@@ -24,6 +25,9 @@ namespace fill_batch {
 void insert_all(File& file, readahead::Layout& layout, Batch& batch);
 // Without it. `fd` is a hint for cachestat(2), -1 for none.
 void submit(Engine& engine, Batch& batch, int fd);
+// What others left to the background thread (relay.h). Signals blocked, no lock
+// held.
+void submit_relayed(Engine& engine);
 
 }  // namespace fill_batch
 }  // namespace racache

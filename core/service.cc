@@ -57,6 +57,7 @@ void Service::run() {
   tid_.store(sys::gettid(), std::memory_order_relaxed);
   Backend& backend = *engine_->backend;
   unshare_descriptors(backend.ring_fd(backend));
+  if (ThreadSlot* slot = epoch::self()) slot->private_table = true;
   next_census_ns_ = sys::monotonic_ns() + kSecondNs;
   break_time_ns_ = lease::break_time_ns();
   engine::in_private_table(*engine_);

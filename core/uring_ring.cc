@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "core/backend_uring.h"
+#include "core/epoch.h"
 #include "core/wait_list.h"
 
 namespace racache {
@@ -90,16 +91,23 @@ long Ring::submit_pending(unsigned count) {
   return ret;
 }
 
+// Our number in the calling thread's table.
+int Ring::own_fd() const {
+  const ThreadSlot* slot = epoch::self();
+  if (slot != nullptr && slot->private_table) return service_fd_;
+  return fd_.load(std::memory_order_acquire);
+}
+
 // io_uring_enter on the number that is ours now: move_fd() may change it while
 // a thread is on its way into the kernel.
 long Ring::enter(unsigned submit, unsigned wait, unsigned flags,
                  const void* arg, size_t size) {
   for (;;) {
-    const int fd = fd_.load(std::memory_order_acquire);
+    const int fd = own_fd();
     const long ret =
         sys::invoke(SYS_io_uring_enter, fd, submit, wait, flags, arg, size);
     if (!means_lost(ret)) return ret;
-    if (fd == fd_.load(std::memory_order_acquire)) return ret;
+    if (fd == own_fd()) return ret;
   }
 }
 

@@ -40,6 +40,7 @@ class Ring {
 
   // Puts ops, from the front, into the submission queue; returns how many.
   unsigned place(ReadOp* const* ops, unsigned count);
+  unsigned pending() const;  // placed, but not handed to the kernel yet
   // Hands the queue to the kernel. False: it would not take all of it now.
   bool flush();
 
@@ -89,7 +90,7 @@ class Ring {
   int register_files(unsigned want);
   int update_file(unsigned slot, int fd);
   unsigned room() const;
-  unsigned pending() const;
+  int own_fd() const;
   void fill(unsigned at, ReadOp& op);
   long enter(unsigned submit, unsigned wait, unsigned flags, const void* arg,
              size_t size);

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include "preload/real.h"
 #include "preload/transfer.h"
@@ -24,13 +25,16 @@ void note_socket_option(int level, int option) {
   }
 }
 
-// What is not a file on a disk, and would wait.
+// What is not a file on a disk, and would wait. /dev/null takes all at once.
 void wait_before_stream(int fd) {
+  const dev_t null = makedev(1, 3);
   const long flags = sys::invoke(SYS_fcntl, fd, F_GETFL, 0);
   if (sys::failed(flags) || (flags & O_NONBLOCK) != 0) return;
   struct stat st;
   if (sys::failed(sys::invoke(SYS_fstat, fd, &st))) return;
-  if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode)) engine::quiesce();
+  if (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode)) return;
+  if (S_ISCHR(st.st_mode) && st.st_rdev == null) return;
+  engine::quiesce();
 }
 
 void wait_before_device(int fd) {

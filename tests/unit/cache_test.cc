@@ -146,6 +146,38 @@ TEST_CASE("the second pass makes no device read") {
   CHECK(after.hits - before.hits == 128);
 }
 
+TEST_CASE(
+    "who was in the way of its own writes has its reads ahead submitted") {
+  TestFile f(16 << 20);
+  Reader r(f.path);
+  REQUIRE(r.adopted.file != nullptr);
+  ThreadSlot& slot = *epoch::self();
+  constexpr size_t kStep = 64 << 10;
+  uint64_t at = 0;
+  const auto read_some = [&](uint64_t end) {
+    int submitted = 0;
+    for (; at < end; at += kStep) {
+      REQUIRE(r.read(at, kStep) == f.bytes.substr(at, kStep));
+      if (!engine::interruptible()) continue;
+      ++submitted;
+      engine::quiesce();
+    }
+    return submitted;
+  };
+  slot.relays = false;
+  const bool ring = engine::ring_fd() >= 0;
+  CHECK((read_some(4 << 20) > 0) == ring);  // at least the first window
+  CHECK(slot.relays == ring);
+  const Counters before = counters();
+  const int of_many = read_some(f.bytes.size());
+  const Counters after = counters();
+  CHECK(after.async_windows > before.async_windows);
+  // Only what it had to wait for and nobody had submitted yet.
+  const uint64_t waits = after.wait_count - before.wait_count;
+  CHECK(static_cast<uint64_t>(of_many) <= waits);
+  slot.relays = false;
+}
+
 TEST_CASE("a hint brings the whole range, in large folios, once") {
   TestFile f(24 << 20, 3);
   Reader r(f.path);

@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "core/epoch.h"
 #include "core/uring_ring.h"
 #include "tests/unit/backend_fixture.h"
 
@@ -65,7 +66,7 @@ TEST_CASE("a completion popped after freeze() ends the freezer's sleep") {
 }
 
 TEST_CASE("the descriptor is high, close-on-exec, and moves on demand") {
-  File file;
+  test::File file;
   BackendPtr b(make("uring"));
   const int slot = b->attach(*b, file.fd);
   const int before = b->ring_fd(*b);
@@ -89,7 +90,7 @@ TEST_CASE("the descriptor is high, close-on-exec, and moves on demand") {
 }
 
 TEST_CASE("a ring closed by a raw system call: every read still finishes") {
-  File file;
+  test::File file;
   BackendPtr b(make("uring"));
   const int slot = b->attach(*b, file.fd);
   Buffer buffer(4096);
@@ -120,7 +121,7 @@ TEST_CASE("a ring closed by a raw system call: every read still finishes") {
 }
 
 TEST_CASE("a ring closed while threads hammer it") {
-  File file;
+  test::File file;
   for (int round = 0; round < 20; ++round) {
     BackendPtr b(make("uring"));
     const int slot = b->attach(*b, file.fd);
@@ -156,12 +157,15 @@ TEST_CASE("a ring closed while threads hammer it") {
 }
 
 TEST_CASE("the service thread's own descriptor table") {
-  File file;
+  test::File file;
   BackendPtr b(make("uring"));
+  REQUIRE(epoch::init());
   std::atomic<int> stage{0};
   int slots[2] = {-1, -1};
+  bool submits = false;
   std::thread service([&] {
     unshare(CLONE_FILES);
+    epoch::self()->private_table = true;
     stage = 1;
     while (stage != 2) usleep(100);
     // Known to this table only.
@@ -169,6 +173,7 @@ TEST_CASE("the service thread's own descriptor table") {
     slots[0] = b->attach(*b, mine);
     slots[1] = b->attach(*b, mine);
     close(mine);
+    submits = reads_well(*b, slots[0]);
     stage = 3;
     while (stage != 4) usleep(100);
   });
@@ -179,6 +184,7 @@ TEST_CASE("the service thread's own descriptor table") {
   REQUIRE(slots[0] >= 0);
   REQUIRE(slots[1] >= 0);
   CHECK(slots[0] != slots[1]);
+  CHECK(submits);  // by the number that the ring has there
   CHECK(reads_well(*b, slots[0]));
   CHECK(reads_well(*b, slots[1]));
   stage = 4;
@@ -186,7 +192,7 @@ TEST_CASE("the service thread's own descriptor table") {
 }
 
 TEST_CASE("a small RLIMIT_NOFILE: as many files as fit, and no more") {
-  File file;
+  test::File file;
   CHECK(in_child([&] {
           const rlimit limit = {24, 24};
           setrlimit(RLIMIT_NOFILE, &limit);
