@@ -5,14 +5,19 @@
  */
 #pragma once
 
-#include "../victim.h"
+#include "../other_names.h"
 
 #include <dirent.h>
+#include <linux/capability.h>
+#include <pty.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/epoll.h>
+#include <sys/fsuid.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/sem.h>
 #include <sys/sendfile.h>
@@ -20,6 +25,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <utmp.h>
 
 extern char** environ;
 
@@ -82,6 +88,9 @@ static int nothing(void* argument) {
   return 7;
 }
 
+#include "settings.h"
+#include "twins.h"
+
 // clang-format off
 #define OPERATIONS(X)                                                       \
   X(read, { GOT(read(0, got, 100)); })                                      \
@@ -110,8 +119,9 @@ static int nothing(void* argument) {
   X(dup3, { RESULT(dup3(0, 51, O_CLOEXEC)); })                              \
   X(fcntl, { RESULT(fcntl(0, F_DUPFD, 60)); })                              \
   X(fcntl64, { RESULT(fcntl64(0, F_GETFL)); })                              \
-  X(fadvise, { RESULT(posix_fadvise(0, 0, 0, POSIX_FADV_WILLNEED)); })      \
-  X(fadvise64, { RESULT(posix_fadvise64(0, 0, 0, POSIX_FADV_RANDOM)); })    \
+  X(posix_fadvise, { RESULT(posix_fadvise(0, 0, 0, POSIX_FADV_WILLNEED)); })\
+  X(posix_fadvise64, {                                                      \
+      RESULT(posix_fadvise64(0, 0, 0, POSIX_FADV_RANDOM)); })               \
   X(fadvise_bad, { RESULT(posix_fadvise(-1, 0, 0, 0)); })                   \
   X(readahead, { RESULT(readahead(0, 0, 8192)); })                          \
   X(mmap, { void* p = mmap(NULL, 99, PROT_READ, MAP_PRIVATE, 0, 0);         \
@@ -201,7 +211,9 @@ static int nothing(void* argument) {
               return ended(p); })                                           \
   X(syscall, { GOT(syscall(SYS_read, 0, got, 100)); })                      \
   X(syscall_pid, { RESULT(syscall(SYS_getpid) == getpid()); })              \
-  X(syscall_bad, { RESULT(syscall(9999)); })
+  X(syscall_bad, { RESULT(syscall(9999)); })                                \
+  SETTINGS(X)                                                               \
+  TWINS(X)
 
 // clang-format on
 
