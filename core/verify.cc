@@ -18,7 +18,7 @@ enum class Verdict : uint8_t { kSame, kDifferent, kUnknown };
 
 // The kernel's bytes against the caller's, piece by piece: hash against hash.
 Verdict compare(const iovec* iov, int iov_count, size_t bytes, uint64_t offset,
-          int fd) {
+                int fd) {
   std::byte kernel[kPiece];
   for (int i = 0; i < iov_count && bytes != 0; ++i) {
     const std::byte* ours = static_cast<const std::byte*>(iov[i].iov_base);
@@ -38,6 +38,21 @@ Verdict compare(const iovec* iov, int iov_count, size_t bytes, uint64_t offset,
     }
   }
   return Verdict::kSame;
+}
+
+// Whether a buffer was filled and then overwritten by a later one: then memory
+// does not show what the file was.
+bool overlap(const iovec* iov, int iov_count) {
+  for (int i = 1; i < iov_count; ++i) {
+    const auto from = reinterpret_cast<uintptr_t>(iov[i].iov_base);
+    for (int j = 0; j < i; ++j) {
+      const auto other = reinterpret_cast<uintptr_t>(iov[j].iov_base);
+      if (from < other + iov[j].iov_len && other < from + iov[i].iov_len) {
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 void report(File& file, uint64_t offset, size_t bytes) {
@@ -60,6 +75,7 @@ cache::ReadResult check(File& file, const iovec* iov, int iov_count,
   if (ThreadSlot* slot = epoch::self()) ++slot->counters.verified;
   const Verdict verdict = compare(iov, iov_count, result.done, offset, fd);
   if (verdict == Verdict::kSame) return result;
+  if (verdict == Verdict::kDifferent && overlap(iov, iov_count)) return result;
   // A writer may have come in between; then the difference means nothing. And
   // where the kernel reports an error, the program is to see it.
   if (verdict == Verdict::kDifferent && file.readable()) {

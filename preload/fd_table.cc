@@ -289,6 +289,11 @@ void share_positions(Share which) {
   }
 }
 
+void share_positions_for_good() {
+  position::stay_in_kernel();
+  share_positions(Share::kAll);
+}
+
 void fd_forget_everything() {
   turn_off();
   share_positions(Share::kAll);

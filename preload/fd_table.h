@@ -42,6 +42,9 @@ void share_position(int fd);
 enum class Share { kAll, kInheritable /* without FD_CLOEXEC */ };
 void share_positions(Share which);
 
+// All of them, and those that are opened later.
+void share_positions_for_good();
+
 // In a forked child with one thread: pins and locks of the parent's other
 // threads are dropped.
 void fd_forget_threads();

@@ -11,6 +11,9 @@
 namespace racache::preload::position {
 namespace {
 
+// seq_cst, against the look of who shares all positions at the word of each.
+constinit std::atomic<bool> all_in_kernel{false};
+
 long kernel_seek(int fd, int64_t offset, int whence) {
   return sys::invoke(SYS_lseek, fd, offset, whence);
 }
@@ -78,7 +81,10 @@ void KernelUse::leave() {
   }
 }
 
+void stay_in_kernel() { all_in_kernel.store(true); }
+
 void make_private(const Held& held) {
+  if (all_in_kernel.load()) return (void)share(held);
   const int64_t word = in_kernel(held->incarnation);
   if (!begin_move(held, word)) return;
   const long at = kernel_seek(held.fd(), 0, SEEK_CUR);

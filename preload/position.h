@@ -103,6 +103,9 @@ class KernelUse {
 void make_private(const Held& held);
 // The same later, in stage cached, if it could not be done at once.
 void make_private_if_idle(const Held& held);
+// From now on no position becomes private: the program may let the kernel move
+// any of them where we do not see it. No pin needed.
+void stay_in_kernel();
 // Written back and shared. False when the number is open on something else by
 // now: nothing was changed.
 bool share(const Held& held);

@@ -102,10 +102,11 @@ uint64_t before_unshare(uint64_t flags) {
 
 void before_setns(int fd, int type) {
   if (engine::generation() == 0) return;
-  const bool users =
-      (type & CLONE_NEWUSER) != 0 ||
-      (type == 0 && sys::invoke(SYS_ioctl, fd, NS_GET_NSTYPE) == CLONE_NEWUSER);
-  if (users) before_being_alone();
+  constexpr long kNewTime = 0x80;  // CLONE_NEWTIME, which old headers lack
+  constexpr long kAlone = CLONE_NEWUSER | kNewTime;
+  long types = type;
+  if (type == 0) types = sys::invoke(SYS_ioctl, fd, NS_GET_NSTYPE);
+  if (!sys::failed(types) && (types & kAlone) != 0) before_being_alone();
 }
 
 unsigned before_unsharing_range(unsigned flags) {

@@ -26,7 +26,8 @@ void before_clone_flags(uint64_t flags);
 [[nodiscard]] uint64_t before_unshare(uint64_t flags);
 [[nodiscard]] unsigned before_unsharing_range(unsigned flags);
 
-// Before setns(2): into a user namespace goes a process with one thread only.
+// Before setns(2): into a user or time namespace goes a process with one thread
+// only.
 void before_setns(int fd, int type);
 
 // From the constructor: registers before_fork, so that forks inside libc

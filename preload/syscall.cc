@@ -254,6 +254,12 @@ long on_execute(const Call& s) {
   return s.make();
 }
 
+// Its requests at offset -1 move positions.
+long on_ring(const Call& s) {
+  share_positions_for_good();
+  return s.make();
+}
+
 long on_wait(const Call& s) {
   engine::quiesce();
   return s.make();
@@ -335,7 +341,7 @@ constexpr Route kRoutes[] = {
     {SYS_accept, on_socket_wait},  {SYS_accept4, on_socket_wait},
     {SYS_connect, on_socket_wait}, {SYS_recvfrom, on_receive},
     {SYS_recvmsg, on_receive},     {SYS_recvmmsg, on_receive},
-    {SYS_sendto, on_send},
+    {SYS_sendto, on_send},         {SYS_io_uring_setup, on_ring},
 };
 
 // The flags of a clone3: the first word of its arguments, 64 bytes or more.

@@ -5,6 +5,10 @@
  * has started. Needs root. */
 #include "../victim.h"
 
+#ifndef CLONE_NEWTIME
+#define CLONE_NEWTIME 0x80
+#endif
+
 #include <pthread.h>
 #include <sched.h>
 #include <sys/wait.h>
@@ -65,6 +69,14 @@ static int enter_users(void) {
   return result;
 }
 
+/* Whatever it says, as without the library. */
+static int enter_time(void) {
+  return setns(open("/proc/self/ns/time", O_RDONLY), CLONE_NEWTIME);
+}
+static int enter_time_untold(void) {
+  return setns(open("/proc/self/ns/time", O_RDONLY), 0);
+}
+
 int main(void) {
   make_file("data", 1 << 20, 0);
   CHECK(succeeds(make_mounts));
@@ -73,5 +85,9 @@ int main(void) {
   CHECK(succeeds(make_users));
   CHECK(succeeds(make_users_refused));
   CHECK(succeeds(enter_users));
+  if (access("/proc/self/ns/time", F_OK) == 0) {
+    CHECK(succeeds(enter_time));
+    CHECK(succeeds(enter_time_untold));
+  }
   return verdict();
 }
