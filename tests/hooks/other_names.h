@@ -40,12 +40,15 @@ int __sigaction(int number, const struct sigaction* action,
 int capset(void* header, const void* data);
 
 /* A libc may lack it. Ours has it always, so that it is called with the
- * library, and its system call without. */
+ * library, and its system call without. Looked up by the first call. */
 static int by_openat2(const char* path) {
   typedef int Function(int, const char*, const struct open_how*, size_t);
-  Function* function = (Function*)dlsym(RTLD_DEFAULT, "openat2");
+  static Function* function;
+  static int looked;
   struct open_how how = {0};
   how.flags = O_RDONLY;
+  if (!looked) function = (Function*)dlsym(RTLD_DEFAULT, "openat2");
+  looked = 1;
   if (function) return function(AT_FDCWD, path, &how, sizeof how);
   return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
 }

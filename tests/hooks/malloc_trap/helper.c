@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A preload library whose allocator ends the program when it is entered while
- * the victim is inside one of the calls under test. The wrappers hand out
- * memory of their own, so that dlsym's and libc's needs are met as well. */
+/* A preload library whose allocator ends the program, or counts, when any of
+ * its threads enters it while the victim is inside one of the calls under
+ * test. The wrappers hand out memory of their own, so that dlsym's and libc's
+ * needs are met as well. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -9,13 +10,19 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-__attribute__((tls_model("initial-exec"))) __thread int trap_armed;
+int trap_armed; /* the end of the program, if 1; counted, if 2 */
+unsigned trap_count;
 
 static char memory[64 << 20];
 static size_t used;
 
 static void check(const char* who) {
-  if (!trap_armed) return;
+  int now = __atomic_load_n(&trap_armed, __ATOMIC_RELAXED);
+  if (now == 0) return;
+  if (now == 2) {
+    __atomic_fetch_add(&trap_count, 1, __ATOMIC_RELAXED);
+    return;
+  }
   trap_armed = 0;
   const char* text[] = {"allocation inside a hook: ", who, "\n"};
   for (int i = 0; i < 3; ++i) {
