@@ -97,4 +97,13 @@ enum class Reason : uint8_t {
   kCount
 };
 
+inline const char* reason_text(Reason reason) {
+  static constexpr const char* kTexts[] = {"",
+#define RACACHE_X(name, text) text,
+                                           RACACHE_REASONS(RACACHE_X)
+#undef RACACHE_X
+  };
+  return kTexts[static_cast<size_t>(reason)];
+}
+
 }  // namespace racache

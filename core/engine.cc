@@ -60,7 +60,7 @@ const char* refusal_text(int error) {
     case EACCES:
       return "io_uring: EACCES";
     case ENOMEM:
-      return "io_uring: ENOMEM";
+      return "io_uring: ENOMEM (RLIMIT_MEMLOCK?)";
     case EMFILE:
       return "io_uring: EMFILE";
     default:
@@ -71,6 +71,13 @@ const char* refusal_text(int error) {
 void say_why(Engine& engine, const char* why) {
   Text text(engine.io_why, sizeof engine.io_why);
   text << why;
+}
+
+void name_fallback(const Engine& engine) {
+  if (engine.io_why[0] == 0) return;  // threads are what was asked for
+  TextBuffer<120> text;
+  text << static_cast<const char*>(engine.io_why) << "; threads read instead";
+  log::line(LogLevel::kInfo, text);
 }
 
 // A ring takes one of the program's numbers; where they are few, it may need
@@ -102,6 +109,7 @@ bool make_backend(Engine& engine) {
   if (!threads) return false;
   engine.backend = *threads;
   engine.with_threads = true;
+  name_fallback(engine);
   return true;
 }
 
@@ -192,6 +200,14 @@ bool passing(Reason reason) {
          reason == Reason::kUnwatched;
 }
 
+// A process that cached nothing writes no statistics: this is where it says
+// why.
+RACACHE_COLD void name_refusal(Reason reason) {
+  TextBuffer<120> text;
+  text << "a file is left to the kernel: " << reason_text(reason);
+  log::line(LogLevel::kInfo, text);
+}
+
 Adopted refused(Reason reason) {
   count_refusal(reason);
   return {nullptr, 0, reason, passing(reason)};
@@ -228,10 +244,12 @@ uint32_t generation() {
 uint32_t process_number() { return epoch::process_number(); }
 
 void count_refusal(Reason reason) {
-  if (Root* r = root()) {
-    r->kernel_files[static_cast<size_t>(reason)].fetch_add(
-        1, std::memory_order_relaxed);
-  }
+  Root* r = root();
+  if (r == nullptr) return;
+  const uint32_t before =
+      r->kernel_files[static_cast<size_t>(reason)].fetch_add(
+          1, std::memory_order_relaxed);
+  if (before == 0 && log::enabled(LogLevel::kInfo)) name_refusal(reason);
 }
 
 uint32_t refusals(Reason reason) {

@@ -12,12 +12,6 @@ constexpr unsigned kShownReasons = 4;
 constexpr unsigned kShownFiles = 3;
 constexpr size_t kShownPath = 100;
 
-constexpr const char* kReasonTexts[kReasons] = {"",
-#define RACACHE_X(name, text) text,
-                                                RACACHE_REASONS(RACACHE_X)
-#undef RACACHE_X
-};
-
 Text& begin(Text& out, const char* label) {
   out << "racache: " << label;
   return out.pad_to(kColumn);
@@ -118,7 +112,8 @@ void kernel_line(const Snapshot& s, Text& out) {
     const unsigned reason = next_reason(s, shown);
     if (reason == 0) break;
     if (n > 0) out << "; ";
-    out << s.kernel_files[reason] << ' ' << kReasonTexts[reason];
+    out << s.kernel_files[reason] << ' '
+        << reason_text(static_cast<Reason>(reason));
     shown |= 1u << reason;
   }
   uint64_t rest = 0;
