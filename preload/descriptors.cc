@@ -4,18 +4,32 @@
 #include <fcntl.h>
 #include <cerrno>
 
+#include "core/copy.h"
 #include "core/engine.h"
 #include "preload/adoption.h"
+#include "preload/faults.h"
 #include "preload/fd_table.h"
 #include "preload/process.h"
 
 namespace racache::preload {
 namespace {
 
+// What the lock counts from; SEEK_SET if the pointer is bad, which the kernel
+// will say. The fault handler makes looking safe. The actions of a vfork child
+// are its own, so there nothing is installed: its kind of lock is not known.
+int whence_of(const struct flock* lock) {
+  if (!in_own_process()) return SEEK_CUR;
+  faults::arm();
+  auto whence = static_cast<short>(SEEK_SET);
+  const size_t size = sizeof whence;
+  if (racache_copy(&whence, &lock->l_whence, size) != size) return SEEK_SET;
+  return whence;
+}
+
 // Record locks relative to the file position.
 void before_lock(int fd, long argument) {
   const auto* lock = reinterpret_cast<const struct flock*>(argument);
-  if (lock != nullptr && lock->l_whence == SEEK_CUR) share_position(fd);
+  if (lock != nullptr && whence_of(lock) == SEEK_CUR) share_position(fd);
 }
 
 }  // namespace

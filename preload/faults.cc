@@ -2,6 +2,7 @@
 #include "preload/faults.h"
 
 #include <ucontext.h>
+#include <cerrno>
 #include <csignal>
 #include <new>
 
@@ -74,7 +75,7 @@ void forward(int signal, siginfo_t* info, void* context) {
     return;
   }
   if ((now.sa_flags & SA_RESETHAND) != 0) {
-    struct sigaction reset = {};
+    struct sigaction reset = now;  // flags and mask stay, as in the kernel
     reset.sa_handler = SIG_DFL;
     SignalGuard signals;
     LockGuard guard(g_lock);
@@ -92,16 +93,35 @@ void on_fault(int signal, siginfo_t* info, void* context) {
   forward(signal, info, context);
 }
 
-// Ours in the kernel, in the program's manner: its stack, its mask, its flags.
-int install(int signal, const struct sigaction& theirs) {
+// Ours in the program's manner: its stack, its mask, its flags.
+struct sigaction in_manner_of(const struct sigaction& theirs) {
   struct sigaction ours = theirs;
   ours.sa_sigaction = on_fault;
   ours.sa_flags = (theirs.sa_flags & ~SA_RESETHAND) | SA_SIGINFO;
+  return ours;
+}
+
+int install(int signal, const struct sigaction& theirs) {
+  struct sigaction ours = in_manner_of(theirs);
   if (theirs.sa_handler == SIG_DFL || theirs.sa_handler == SIG_IGN) {
     ours.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK | SA_RESTART;
     sigemptyset(&ours.sa_mask);
   }
   return real::sigaction(signal, &ours, nullptr);
+}
+
+// The program's action as the kernel would keep it: libc adds its restorer, and
+// neither flags that the kernel does not know nor signals that cannot be
+// blocked stay. The kernel tells, by way of an action of ours.
+struct sigaction kept(int signal, const struct sigaction& theirs) {
+  constexpr int kOurs = SA_RESETHAND | SA_SIGINFO;
+  const struct sigaction ours = in_manner_of(theirs);
+  struct sigaction now;
+  if (real::sigaction(signal, &ours, nullptr) != 0) return theirs;
+  if (real::sigaction(signal, nullptr, &now) != 0) return theirs;
+  now.sa_flags = (now.sa_flags & ~kOurs) | (theirs.sa_flags & kOurs);
+  now.sa_sigaction = theirs.sa_sigaction;
+  return now;
 }
 
 // sigaction(2) of the two, as the program sees it.
@@ -114,7 +134,7 @@ int change(int signal, const struct sigaction* action, struct sigaction* old) {
     LockGuard guard(g_lock);
     before = action_of(signal).get();
     if (action != nullptr) {
-      action_of(signal).set(wanted);
+      action_of(signal).set(kept(signal, wanted));
       install(signal, wanted);
     }
   }
@@ -179,6 +199,10 @@ int sigaction(int signal, const struct sigaction* action,
 handler_type* signal(int number, handler_type* handler) {
   if (RACACHE_LIKELY(!faults::answers_for(number))) {
     return real::signal(number, handler);
+  }
+  if (handler == SIG_ERR) {
+    errno = EINVAL;
+    return SIG_ERR;
   }
   struct sigaction action = {};
   struct sigaction old;

@@ -41,7 +41,7 @@ int capset(void* header, const void* data);
 
 /* A libc may lack it. Ours has it always, so that it is called with the
  * library, and its system call without. Looked up by the first call. */
-static int by_openat2(const char* path) {
+static inline int by_openat2(const char* path) {
   typedef int Function(int, const char*, const struct open_how*, size_t);
   static Function* function;
   static int looked;
