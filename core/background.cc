@@ -4,8 +4,8 @@
 #include <cerrno>
 
 #include "core/engine.h"
-#include "core/fill_batch.h"
 #include "core/fill.h"
+#include "core/fill_batch.h"
 #include "core/thread.h"
 
 namespace racache {

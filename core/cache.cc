@@ -5,8 +5,8 @@
 
 #include "core/copy.h"
 #include "core/engine.h"
-#include "core/fill_batch.h"
 #include "core/fill.h"
+#include "core/fill_batch.h"
 #include "core/lease_watch.h"
 #include "core/prev_pos.h"
 #include "core/verify.h"

@@ -145,13 +145,9 @@ struct World {
         if (is_closed(r.page)) give_up(r);
         return true;
       case kLookUp:
-        if (entry[r.page] == 0) {
-          r.epoch = 0;
-          r.at = kMissLock;
-        } else {
-          r.frame = static_cast<uint8_t>(entry[r.page] - 1);
-          r.at = kLoad;
-        }
+        r.at = entry[r.page] != 0 ? kLoad : kMissLock;
+        if (r.at == kMissLock) r.epoch = 0;
+        if (r.at == kLoad) r.frame = static_cast<uint8_t>(entry[r.page] - 1);
         return true;
       case kLoad:
         load(r, frames[r.frame].word);
@@ -180,12 +176,10 @@ struct World {
     }
   }
   void load(Reader& r, uint32_t word) {
-    if ((word & Folio::kUptodate) != 0) {
-      r.at = kCopy;
-      return;
-    }
-    r.epoch = 0;
-    r.at = (word & Folio::kFilling) != 0 ? kWait : kMissLock;
+    r.at = (word & Folio::kUptodate) != 0  ? kCopy
+           : (word & Folio::kFilling) != 0 ? kWait
+                                           : kMissLock;
+    if (r.at != kCopy) r.epoch = 0;
   }
 
   bool miss(Reader& r, uint8_t me) {
