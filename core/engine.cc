@@ -200,16 +200,20 @@ bool passing(Reason reason) {
          reason == Reason::kUnwatched;
 }
 
-// A process that cached nothing writes no statistics: this is where it says
-// why.
-RACACHE_COLD void name_refusal(Reason reason) {
+// By the program's thread that wanted the file; the first of its reason is
+// named. A process that cached nothing writes no statistics: this is where it
+// says why.
+RACACHE_COLD void refuse(Reason reason) {
+  const bool first = refusals(reason) == 0;
+  count_refusal(reason);
+  if (!first) return;
   TextBuffer<120> text;
   text << "a file is left to the kernel: " << reason_text(reason);
   log::line(LogLevel::kInfo, text);
 }
 
 Adopted refused(Reason reason) {
-  count_refusal(reason);
+  refuse(reason);
   return {nullptr, 0, reason, passing(reason)};
 }
 
@@ -244,12 +248,10 @@ uint32_t generation() {
 uint32_t process_number() { return epoch::process_number(); }
 
 void count_refusal(Reason reason) {
-  Root* r = root();
-  if (r == nullptr) return;
-  const uint32_t before =
-      r->kernel_files[static_cast<size_t>(reason)].fetch_add(
-          1, std::memory_order_relaxed);
-  if (before == 0 && log::enabled(LogLevel::kInfo)) name_refusal(reason);
+  if (Root* r = root()) {
+    r->kernel_files[static_cast<size_t>(reason)].fetch_add(
+        1, std::memory_order_relaxed);
+  }
 }
 
 uint32_t refusals(Reason reason) {
@@ -264,7 +266,7 @@ Reason hopeless(int fd) {
     return Reason::kNoEngine;
   }
   const Reason reason = eligible::glance(g_config, fd);
-  if (reason != Reason::kNone) count_refusal(reason);
+  if (reason != Reason::kNone) refuse(reason);
   return reason;
 }
 

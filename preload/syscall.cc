@@ -254,10 +254,11 @@ long on_execute(const Call& s) {
   return s.make();
 }
 
-// Its requests at offset -1 move positions.
+// Its requests at offset -1 move positions. Many only ask, and are refused.
 long on_ring(const Call& s) {
-  share_positions_for_good();
-  return s.make();
+  const long ring = s.make();
+  if (ring >= 0) share_positions_for_good();
+  return ring;
 }
 
 long on_wait(const Call& s) {
@@ -369,15 +370,13 @@ constexpr SyscallTable make_table() {
   }
   return table;
 }
-#pragma GCC visibility push(hidden)
-extern const SyscallTable syscall_table asm("racache_syscall_routes");
-#pragma GCC visibility pop
+[[gnu::visibility("hidden")]] extern const SyscallTable syscall_table asm(
+    "racache_syscall_routes");
 [[gnu::used]] constinit const SyscallTable syscall_table = make_table();
 
 }  // namespace racache::preload
 
-// ---- What the stubs use ----
-extern "C" {
+extern "C" {  // for the stubs
 #pragma GCC visibility push(hidden)
 
 [[gnu::used]] long racache_routed_syscall(long number, long a, long b, long c,

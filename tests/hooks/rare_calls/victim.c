@@ -7,9 +7,25 @@
 #include "names.h"
 #include "terminals.h"
 
+#include <sys/syscall.h>
+
+/* Locks on files that are not cached install nothing, whatever they name. */
+static void unarmed(void) {
+  struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_CUR};
+  struct sigaction now; /* larger than the kernel's own, of which the handler
+                         * comes first */
+  int fd = open("locked", O_RDWR | O_CREAT, 0600);
+  CHECK(fcntl(fd, F_SETLK, &whole) == 0 && lockf(fd, F_ULOCK, 0) == 0);
+  CHECK(fcntl(fd, F_SETLK, (void*)8) == -1 && errno == EFAULT);
+  CHECK(syscall(SYS_rt_sigaction, SIGSEGV, NULL, &now, 8L) == 0);
+  CHECK(now.sa_handler == SIG_DFL);
+  close(fd);
+}
+
 int main(void) {
   make_file("data", 1 << 18, 0);
   make_file("locked", 1 << 16, 0);
+  unarmed();
   opens();
   moves();
   numbers();
