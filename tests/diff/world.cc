@@ -81,7 +81,13 @@ void World::forget(int fd) {
   fds.erase(std::remove(fds.begin(), fds.end(), fd), fds.end());
 }
 
+// Opened anew by its name in /proc, a pipe has lost O_NONBLOCK.
 void World::add(int fd) {
+  struct stat s;
+  if (syscall(SYS_fstat, fd, &s) == 0 && S_ISFIFO(s.st_mode)) {
+    syscall(SYS_fcntl, fd, F_SETFL,
+            syscall(SYS_fcntl, fd, F_GETFL) | O_NONBLOCK);
+  }
   if (fd > kParkedLast && std::find(fds.begin(), fds.end(), fd) == fds.end())
     fds.push_back(fd);
 }
