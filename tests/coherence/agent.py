@@ -85,4 +85,7 @@ class Agent:
             sys.exit(1)
         if not self.stats or not os.path.exists(self.stats):
             return None
-        return json.load(open(self.stats))
+        with open(self.stats) as f:
+            statistics = json.load(f)
+        os.unlink(self.stats)
+        return statistics

@@ -4,7 +4,8 @@
 
 Why: a cache holds files open on its own behalf; if it holds on after the
 program's last close, a deleted file goes on filling the disk and the file
-system cannot be unmounted. usage: file_gone.py FILESYSTEM
+system cannot be unmounted. usage: file_gone.py FILESYSTEM [--cached]
+With --cached it is a failure if the file was not in the cache at all.
 """
 import os
 import sys
@@ -55,11 +56,24 @@ def expect_space(what, point, before):
     expect("space is back (%s)" % what, took)
 
 
+def start_reader():
+    return Agent(LIBRARY, os.path.abspath("file_gone.%d.json" % os.getpid()))
+
+
+def finish(reader):
+    statistics = reader.finish()
+    if "--cached" not in sys.argv:
+        return
+    if statistics is None or statistics["reads"]["bytes"] < MEGABYTES << 20:
+        print("the file was not cached")
+        bad.append("cached")
+
+
 def space_returns(point, unlink_first):
     """close and unlink in either order."""
     path = point + "/file"
     make(path)
-    reader = Agent(LIBRARY)
+    reader = start_reader()
     reader.open(path)
     reader.read(path)
     reader.read(path)
@@ -72,14 +86,14 @@ def space_returns(point, unlink_first):
         os.unlink(path)
     expect_space("unlink, close" if unlink_first else "close, unlink", point,
                  before)
-    reader.finish()
+    finish(reader)
 
 
 def space_returns_when_replaced(point):
     """A new file renamed over the one that was read."""
     path = point + "/file"
     make(path)
-    reader = Agent(LIBRARY)
+    reader = start_reader()
     reader.read_once(path)
     before = free_space(point)
     with open(point + "/new", "wb") as f:
@@ -87,13 +101,13 @@ def space_returns_when_replaced(point):
     os.rename(point + "/new", path)
     expect_space("renamed over", point, before)
     os.unlink(path)
-    reader.finish()
+    finish(reader)
 
 
 def can_be_unmounted(point):
     path = point + "/file"
     make(path)
-    reader = Agent(LIBRARY)
+    reader = start_reader()
     reader.open(path)
     reader.read(path)
     if disks.call("umount", point) is None:
@@ -101,7 +115,7 @@ def can_be_unmounted(point):
     reader.close(path)
     took = within(SECONDS, lambda: disks.call("umount", point) is None)
     expect("unmounted with the reader alive", took)
-    reader.finish()
+    finish(reader)
 
 
 with disks.mounted(sys.argv[1]) as mount_point:

@@ -6,6 +6,7 @@ Why: the kernel cuts a hint at max(read_ahead_kb, max_sectors_kb) and says
 nothing; compactions that hinted megabytes then read the rest in small pieces.
 (From reports against RocksDB, 12038 and 13253. The kernel alone fails it.)
 """
+import ctypes
 import os
 import time
 
@@ -44,7 +45,16 @@ def wait_until_quiet(start):
             return
 
 
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def readahead(fd):
+    check(LIBC.readahead(fd, ctypes.c_int64(0),
+                         ctypes.c_size_t(MEGABYTES * MIB)) == 0, "readahead(2)")
+
+
 WAYS = {
+    "readahead(2) in one call": readahead,
     "WILLNEED in one call": lambda fd: os.posix_fadvise(
         fd, 0, MEGABYTES * MIB, os.POSIX_FADV_WILLNEED),
     "WILLNEED to the end": lambda fd: os.posix_fadvise(
