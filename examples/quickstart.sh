@@ -4,24 +4,36 @@
 # own benchmark reads a database of 250 MB through the kernel's page cache and
 # through racache, in turn. Builds the library first; takes two minutes or so.
 #
-#   examples/quickstart.sh [FOLDER]     the database goes to a new folder
-#                                       below FOLDER (default: build/)
+#   examples/quickstart.sh [--quick] [FOLDER]
+#
+# The database goes to a new folder below FOLDER (default: build/). With
+# --quick it has 40 MB, and one round is measured: seconds, and rough figures.
+# RACACHE_LIBRARY names a library that is built already.
 set -euo pipefail
-here=$PWD
+usage() { echo "usage: quickstart.sh [--quick] [FOLDER]" >&2; exit 2; }
+rounds=3 # of each measurement; the table shows their medians
+keys=250000
+if [ "${1:-}" = --quick ]; then rounds=1 keys=40000; shift; fi
+[ $# -le 1 ] || usage
+case ${1:-} in -*) usage ;; esac
+if [ -n "${1:-}" ]; then
+  place=$(cd "$1" 2>/dev/null && pwd) || { echo "no folder $1" >&2; exit 2; }
+fi
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 unset LD_PRELOAD
-rounds=3 # of each measurement; the table shows their medians
+library=${RACACHE_LIBRARY:-}
 
-scripts/install_packages.sh build bench
-mkdir -p build
-echo "Building ..."
-{ cmake --preset release &&
-  cmake --build --preset release --target racache --target racache_cli; } \
-  >build/release.log 2>&1 || { tail -n 30 build/release.log; exit 1; }
-library=$PWD/build/release/preload/libracache.so
+if [ ! "$library" ]; then
+  scripts/install_packages.sh build bench
+  mkdir -p build
+  echo "Building ..."
+  { cmake --preset release &&
+    cmake --build --preset release --target racache --target racache_cli; } \
+    >build/release.log 2>&1 || { tail -n 30 build/release.log; exit 1; }
+  library=$PWD/build/release/preload/libracache.so
+fi
 
-place=${1:-$PWD/build}
-case $place in /*) ;; *) place=$here/$place ;; esac
+place=${place:-$PWD/build}
 work=$(mktemp -d "$place/quickstart.XXXXXX")
 trap 'cd / && rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
@@ -29,7 +41,7 @@ cd "$work"
 mkdir out
 
 # A block cache of 8 MB, so that reads go to files; one thread, one seed.
-bench=(db_bench "--db=$work/db" --num=250000 --value_size=1000
+bench=(db_bench "--db=$work/db" --num=$keys --value_size=1000
   --compression_type=none --cache_size=8388608 --seed=7)
 
 echo "Making a database ..."
@@ -65,9 +77,9 @@ measure() {
 echo "Measuring, $rounds rounds ..."
 for _ in $(seq $rounds); do
   for reader in kernel racache; do
-    measure $reader random readrandom 20000
-    measure $reader scan readseq 250000
-    measure $reader warm readseq,readrandom 250000
+    measure $reader random readrandom $((keys * 2 / 25))
+    measure $reader scan readseq $keys
+    measure $reader warm readseq,readrandom $keys
   done
 done
 
@@ -105,6 +117,6 @@ One more run, for racache's own statistics:
 TEXT
 chill
 LD_PRELOAD=$library RACACHE_STATS=text:$work/out/text "${bench[@]}" \
-  --use_existing_db --readonly --benchmarks=readseq,readrandom --reads=250000 \
+  --use_existing_db --readonly --benchmarks=readseq,readrandom --reads=$keys \
   >out/run 2>out/errors || { cat out/run out/errors; exit 1; }
 if [ -s out/text ]; then cat out/text; else echo "none: nothing was cached. Is $place on a disk?"; fi
