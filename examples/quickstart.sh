@@ -8,7 +8,8 @@
 #
 # The database goes to a new folder below FOLDER (default: build/). With
 # --quick it has 40 MB, and one round is measured: seconds, and rough figures.
-# RACACHE_LIBRARY names a library that is built already.
+# RACACHE_LIBRARY names a library that is built already: nothing is installed or
+# built then.
 set -euo pipefail
 usage() { echo "usage: quickstart.sh [--quick] [FOLDER]" >&2; exit 2; }
 rounds=3 # of each measurement; the table shows their medians
@@ -19,9 +20,13 @@ case ${1:-} in -*) usage ;; esac
 if [ -n "${1:-}" ]; then
   place=$(cd "$1" 2>/dev/null && pwd) || { echo "no folder $1" >&2; exit 2; }
 fi
+library=${RACACHE_LIBRARY:-}
+if [ "$library" ]; then
+  library=$(realpath -e "$library" 2>/dev/null) ||
+    { echo "no library $RACACHE_LIBRARY" >&2; exit 2; }
+fi
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 unset LD_PRELOAD
-library=${RACACHE_LIBRARY:-}
 
 if [ ! "$library" ]; then
   scripts/install_packages.sh build bench

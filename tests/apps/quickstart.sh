@@ -6,7 +6,8 @@
 need db_bench python3
 
 mkdir folder
-RACACHE_LIBRARY=$library timeout 200 "$root/examples/quickstart.sh" --quick folder \
+ln -s "$library" library.so
+RACACHE_LIBRARY=library.so timeout 200 "$root/examples/quickstart.sh" --quick folder \
   >out 2>errors || fail "exit status $?: $(tail -n 5 out errors)"
 [ ! -s errors ] || fail "on standard error: $(cat errors)"
 [ -z "$(ls -A folder)" ] || fail "left behind: $(ls -A folder)"
@@ -44,4 +45,5 @@ refused() {
 refused --fast
 refused folder another
 refused nowhere
+RACACHE_LIBRARY=nowhere.so refused folder
 finish
