@@ -100,10 +100,13 @@ void quiesce();
 [[nodiscard]] int ring_fd();
 // Frees that number (the application dup2()s onto it).
 void move_ring_fd();
-// Waits (at most 50 ms) until the service thread has let go of every lease
-// that is being broken: for an O_NONBLOCK open that met our own lease.
-// False when we held none.
-bool settle_breaks();
+// Milliseconds that a thread waits for the service thread at most. Where the
+// processors are wanted by others it may not come to run for long, and then
+// either the kernel serves, or an error would show that is not the program's.
+enum class Patience : uint32_t { kKernelServes = 50, kAsNeeded = 2000 };
+// Waits until the service thread has let go of every lease that is being
+// broken. False: there is no engine, or patience was over.
+bool settle_breaks(Patience patience);
 // Leases are looked after (core/lease_watch.h); if not, settle_breaks() asks
 // for it.
 [[nodiscard]] bool leases_watched();

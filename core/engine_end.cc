@@ -8,12 +8,11 @@
 
 namespace racache::engine {
 
-bool settle_breaks() {
+bool settle_breaks(Patience patience) {
   Engine* engine = current();
   if (engine == nullptr) return false;
   SignalGuard signals;
-  constexpr uint64_t kPatienceNs = 50'000'000;
-  return engine->service.settle(kPatienceNs);
+  return engine->service.settle(static_cast<uint64_t>(patience) * 1'000'000);
 }
 
 bool leases_watched() { return lease_watch::current(); }

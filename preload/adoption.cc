@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The owner of the stage `adopting` has signals blocked: a handler on its thread
-// that read the same description would wait for itself. Where a stage is taken
-// over by compare-and-swap, the loser looks at the new one and goes on there.
+// The owner of the stage `adopting` has signals blocked: a handler on its
+// thread that read the same description would wait for itself. Where a stage is
+// taken over by compare-and-swap, the loser looks at the new one and goes on
+// there.
 #include "preload/adoption.h"
 
 #include <fcntl.h>
@@ -179,7 +180,9 @@ File* obtain(const Held& held, May may) {
       case Stage::kCached:
         if (File* file = readable_file(open)) return file;
         // Maybe it is only that nobody has looked: the process was stopped.
-        if (!engine::leases_watched()) engine::settle_breaks();
+        if (!engine::leases_watched()) {
+          engine::settle_breaks(engine::Patience::kKernelServes);
+        }
         if (File* file = readable_file(open)) return file;
         if (!lose(held, status)) return nullptr;
         break;

@@ -13,17 +13,18 @@
 
 namespace racache::preload {
 
-// Makes the call, and makes it again for at most some 50 ms while it fails for
-// a lease that is about to go: ours, or another process's under racache, which
-// only needs a moment. errno is the program's if it succeeds in the end.
+// Makes the call, and makes it again while it fails for a lease that is about
+// to go: ours, or for some 50 ms another process's under racache, which only
+// needs a moment. errno is the program's if it succeeds in the end.
 template <class Call>
 int persist(int before, int flags, const Call& call) {
-  const bool breaks =
-      (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0;
+  const bool breaks = (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0;
   const int most = breaks && (flags & O_NONBLOCK) != 0 ? 50 : 0;
   int fd = call();
   for (int tries = 0; fd < 0 && errno == EWOULDBLOCK && tries < most; ++tries) {
-    if (tries != 0 || !engine::settle_breaks()) {
+    const bool gone =
+        tries == 0 && engine::settle_breaks(engine::Patience::kAsNeeded);
+    if (!gone) {
       const timespec nap{0, 1'000'000};
       sys::invoke(SYS_nanosleep, &nap, 0L);
     }

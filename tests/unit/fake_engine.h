@@ -108,7 +108,7 @@ uint32_t generation() {
 }
 uint32_t process_number() { return epoch::process_number(); }
 void count_refusal(Reason) { ++fake::engine.refusals_counted; }
-bool settle_breaks() { return false; }
+bool settle_breaks(Patience) { return false; }
 bool leases_watched() { return true; }
 Reason hopeless(int fd) {
   ++fake::engine.glances;
@@ -150,9 +150,8 @@ struct Plain {
     const iovec iov{to, bytes};
     return fake::copy(f, &iov, 1, offset, 0, SIZE_MAX).done;
   }
-  static size_t hit_next(File& file, OpenStream& stream, ThreadSlot& slot,
-                         void* to, size_t bytes,
-                         std::atomic<int64_t>& position) {
+  static size_t hit_next(File& file, OpenStream&, ThreadSlot&, void* to,
+                         size_t bytes, std::atomic<int64_t>& position) {
     int64_t at = position.load();
     const uint64_t offset = static_cast<uint64_t>(at);
     const uint64_t size = fake::as_fake(file).bytes.size();
@@ -161,7 +160,9 @@ struct Plain {
     if (bytes > size - offset) bytes = size - offset;
     if (!position.compare_exchange_strong(at, at + static_cast<int64_t>(bytes)))
       return 0;
-    return hit(file, stream, slot, to, bytes, offset);
+    // The stretch is this reader's now, whatever becomes of the file.
+    const iovec iov{to, bytes};
+    return fake::copy(fake::as_fake(file), &iov, 1, offset, 0, SIZE_MAX).done;
   }
 };
 ReadResult read_hit(File& file, OpenStream&, const iovec* iov, int count,

@@ -405,8 +405,8 @@ TEST_CASE("readers lose their file in the middle, and no byte") {
     two.join();
     uint64_t expected = 0;
     for (unsigned char byte : file.bytes) expected += byte;
-    CHECK(total == kSize);
-    CHECK(sum == expected);
+    CHECK(total.load() == kSize);
+    CHECK(sum.load() == expected);
     close_tracked(fd);
   }
 }
