@@ -80,11 +80,12 @@ Expected<void> Arena::init(size_t bytes, HugePages huge_pages) {
   base_ = base;
   folios_ = static_cast<Folio*>(folios);
   blocks_ = blocks;
+  allowed_.store(blocks, kRelaxed);
   return {};
 }
 
 void Arena::advise(int advice) const {
-  mapping::advise(base_, limit(), advice);
+  mapping::advise(base_, blocks_ * kBlockSize, advice);
   mapping::advise(folios_, blocks_ * kBlockPages * sizeof(Folio), advice);
 }
 
@@ -95,12 +96,14 @@ void Arena::destroy() {
   base_ = nullptr;
   folios_ = nullptr;
   blocks_ = 0;
-  prepared_ = kNoFolio;
+  prepared_ = withdrawn_ = kNoFolio;
   for (FolioId& head : free_) head = kNoFolio;
   orders_.store(0, kRelaxed);
   listed_.store(0, kRelaxed);
   touched_.store(0, kRelaxed);
   prepared_count_.store(0, kRelaxed);
+  withdrawn_count_.store(0, kRelaxed);
+  allowed_.store(0, kRelaxed);
 }
 
 // The smallest free run that fits, so that large ones stay large.
@@ -184,58 +187,111 @@ FolioId Arena::merge(FolioId id, unsigned* order) {
   return id;
 }
 
+// A list of whole blocks.
+FolioId Arena::pop(FolioId* list, std::atomic<uint64_t>& count) {
+  const FolioId id = *list;
+  if (id == kNoFolio) return id;
+  *list = folio(id).link;
+  add(count, ~uint64_t{0});
+  return id;
+}
+
+void Arena::push(FolioId* list, std::atomic<uint64_t>& count, FolioId id) {
+  folio(id).link = *list;
+  *list = id;
+  add(count, 1);
+}
+
 // One more block for the free lists: a prepared one, else a fresh one.
 bool Arena::carve() {
-  if (prepared_ != kNoFolio) {
-    const FolioId id = prepared_;
-    prepared_ = folio(id).link;
-    add(prepared_count_, ~uint64_t{0});
-    push(id, kMaxOrder);
-    return true;
-  }
-  const uint64_t block = touched_.load(kRelaxed);
-  if (block == blocks_) return false;
-  push(head_of_block(block), kMaxOrder);
-  touched_.store(block + 1, kRelaxed);
+  FolioId id = pop(&prepared_, prepared_count_);
+  if (id == kNoFolio) id = take_fresh();
+  if (id == kNoFolio) return false;
+  push(id, kMaxOrder);
   return true;
+}
+
+// A block without memory: one that was withdrawn, else one that never had any.
+FolioId Arena::take_fresh() {
+  if (fresh_blocks() == 0) return kNoFolio;
+  const FolioId again = pop(&withdrawn_, withdrawn_count_);
+  if (again != kNoFolio) return again;
+  const uint64_t block = touched_.load(kRelaxed);
+  touched_.store(block + 1, kRelaxed);
+  return head_of_block(block);
 }
 
 // The block belongs to no list while the kernel clears it, without the lock,
 // so storing to its pages can overwrite nothing.
 bool Arena::prepare_block() {
-  uint64_t block;
-  if (!claim_fresh(&block)) return false;
-  const bool populated = populate(base_ + block * kBlockSize);
-  finish_fresh(block, populated);
+  const FolioId id = claim_fresh();
+  if (id == kNoFolio) return false;
+  const bool populated = populate(memory(id));
+  finish_fresh(id, populated);
   return populated;
 }
 
-bool Arena::claim_fresh(uint64_t* block) {
+FolioId Arena::claim_fresh() {
   LockGuard guard(lock_);
-  *block = touched_.load(kRelaxed);
-  if (*block == blocks_) return false;
-  set_word(head_of_block(*block), kMaxOrder);  // next_in_use() steps over it
-  touched_.store(*block + 1, kRelaxed);
-  return true;
+  const FolioId id = take_fresh();
+  if (id != kNoFolio) set_word(id, kMaxOrder);  // next_in_use() steps over it
+  return id;
 }
 
-// Not populated: fresh again, unless later blocks have been touched since.
-void Arena::finish_fresh(uint64_t block, bool populated) {
-  const FolioId id = head_of_block(block);
+// Not populated: without memory, for all we know.
+void Arena::finish_fresh(FolioId id, bool populated) {
   LockGuard guard(lock_);
   if (populated) {
-    folio(id).link = prepared_;
-    prepared_ = id;
-    add(prepared_count_, 1);
-  } else if (touched_.load(kRelaxed) == block + 1) {
-    touched_.store(block, kRelaxed);
+    push(&prepared_, prepared_count_, id);
   } else {
-    push(id, kMaxOrder);
+    push(&withdrawn_, withdrawn_count_, id);
   }
 }
 
+void Arena::allow(uint64_t blocks) {
+  if (blocks == 0) blocks = 1;
+  allowed_.store(blocks < blocks_ ? blocks : blocks_, kRelaxed);
+}
+
+uint64_t Arena::held_blocks() const {
+  return touched_.load(kRelaxed) - withdrawn_count_.load(kRelaxed);
+}
+
+uint64_t Arena::excess_blocks() const {
+  const uint64_t held = held_blocks();
+  const uint64_t allowed = allowed_.load(kRelaxed);
+  return held > allowed ? held - allowed : 0;
+}
+
 uint64_t Arena::fresh_blocks() const {
-  return blocks_ - touched_.load(kRelaxed);
+  const uint64_t held = held_blocks();
+  const uint64_t allowed = allowed_.load(kRelaxed);
+  return allowed > held ? allowed - held : 0;
+}
+
+// As in prepare_block(): on no list while the kernel takes its memory.
+bool Arena::withdraw_block() {
+  if (excess_blocks() == 0) return false;
+  FolioId id;
+  {
+    LockGuard guard(lock_);
+    id = pop(&prepared_, prepared_count_);
+    if (id == kNoFolio) {
+      id = free_[kMaxOrder];
+      if (id == kNoFolio) return false;
+      unlink(id, kMaxOrder);
+    }
+  }
+  // Refused where the program has locked all of its memory.
+  const bool gone =
+      sys::invoke(SYS_madvise, memory(id), kBlockSize, MADV_DONTNEED) == 0;
+  LockGuard guard(lock_);
+  if (gone) {
+    push(&withdrawn_, withdrawn_count_, id);
+  } else {
+    push(id, kMaxOrder);
+  }
+  return gone;
 }
 
 uint64_t Arena::prepared_blocks() const {
@@ -254,7 +310,7 @@ int Arena::largest_free_order() const {
 }
 
 uint64_t Arena::huge_bytes() const {
-  return huge_pages::bytes_in(base_, limit());
+  return huge_pages::bytes_in(base_, blocks_ * kBlockSize);
 }
 
 size_t Arena::metadata_bytes() const {

@@ -8,8 +8,9 @@
 //   used. Folio array likewise (not huge).
 // - Allocation prefers memory that has been used or prepared before: the
 //   kernel clears fresh memory, which can be slower than the device.
-// - Memory in use plus free-but-touched memory never exceeds limit().
-//
+// - No more than limit() is taken from the kernel than is held already; what is
+//   held beyond it, after allow(), is withdrawn block by block as it comes
+//   free.
 // - Each free run is as large as its neighbours let it be: release() merges
 //   buddies up to a whole block.
 //
@@ -47,17 +48,29 @@ class Arena {
   }
   Folio& folio(FolioId id) const { return folios_[id - 1]; }
 
-  size_t limit() const { return blocks_ * kBlockSize; }  // bytes
-  uint64_t free_pages() const;                           // approximate
+  // Bytes of memory that the cache may have at present: all of it, or less.
+  size_t limit() const {
+    return allowed_.load(std::memory_order_relaxed) * kBlockSize;
+  }
+  uint64_t free_pages() const;  // approximate
   // The largest order that could be allocated now; -1 when full. Approximate.
   int largest_free_order() const;
 
   // Has the kernel clear one more fresh block (MADV_POPULATE_WRITE, or stores)
   // off the application's threads. False when none is left or memory is short.
   bool prepare_block();
-  uint64_t fresh_blocks() const;     // never touched
+  uint64_t fresh_blocks() const;     // may still be taken from the kernel
+  uint64_t held_blocks() const;      // have memory, in use or not
   uint64_t prepared_blocks() const;  // populated by prepare_block, not yet used
-  size_t metadata_bytes() const;     // of the folio array, as touched
+
+  // How many blocks may be held from now on; at least one, at most all. The
+  // background thread's.
+  void allow(uint64_t blocks);
+  uint64_t excess_blocks() const;  // held, and not allowed
+  // Gives the memory of one free block, of those in excess, back to the kernel.
+  // False: none is in excess, or no block is free as a whole.
+  bool withdraw_block();
+  size_t metadata_bytes() const;  // of the folio array, as touched
 
   // Bytes in huge pages at present. Asks the kernel, which walks them all.
   uint64_t huge_bytes() const;
@@ -69,6 +82,10 @@ class Arena {
   // this folio there. To go on, ask from id + pages.
   FolioId next_in_use(FolioId from) const;
   uint64_t block_count() const { return blocks_; }
+  // Blocks from the first on that were ever held.
+  uint64_t touched_blocks() const {
+    return touched_.load(std::memory_order_relaxed);
+  }
 
  private:
   static FolioId head_of_block(uint64_t block) {
@@ -82,8 +99,11 @@ class Arena {
   FolioId split(FolioId id, unsigned from, unsigned to);
   FolioId merge(FolioId id, unsigned* order);
   bool carve();
-  bool claim_fresh(uint64_t* block);
-  void finish_fresh(uint64_t block, bool populated);
+  FolioId take_fresh();
+  FolioId claim_fresh();
+  void finish_fresh(FolioId id, bool populated);
+  FolioId pop(FolioId* list, std::atomic<uint64_t>& count);
+  void push(FolioId* list, std::atomic<uint64_t>& count, FolioId id);
 
   std::byte* base_ = nullptr;
   Folio* folios_ = nullptr;
@@ -93,10 +113,13 @@ class Arena {
   Lock lock_;
   FolioId free_[kOrders] = {};        // doubly linked by Folio::link and index
   FolioId prepared_ = kNoFolio;       // heads of blocks, linked by Folio::link
+  FolioId withdrawn_ = kNoFolio;      // likewise: without memory
   std::atomic<uint32_t> orders_{0};   // bit k: free_[k] is not empty
   std::atomic<uint64_t> listed_{0};   // pages on the free lists
-  std::atomic<uint64_t> touched_{0};  // blocks from here on are fresh
+  std::atomic<uint64_t> touched_{0};  // blocks from here on were never held
   std::atomic<uint64_t> prepared_count_{0};
+  std::atomic<uint64_t> withdrawn_count_{0};
+  std::atomic<uint64_t> allowed_{0};
 };
 
 }  // namespace racache

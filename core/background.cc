@@ -26,7 +26,7 @@ bool Background::wanted() const {
   const Arena& arena = engine_->arena;
   const uint64_t fresh = arena.fresh_blocks();
   if (fresh == 0) return false;
-  const uint64_t used = arena.block_count() - fresh;
+  const uint64_t used = arena.held_blocks();
   const uint64_t ahead = used / 2 < kMostAhead ? used / 2 : kMostAhead;
   return arena.prepared_blocks() < ahead;
 }
@@ -61,6 +61,7 @@ void Background::run() {
   join_private_table();
   while (!stop_.load(std::memory_order_acquire)) {
     orders_.obey();
+    engine_->memory_watch.look(*engine_);
     fill_batch::submit_relayed(*engine_);
     const bool reading = pump_hints();
     if (wanted() && engine_->arena.prepare_block()) continue;
@@ -68,8 +69,12 @@ void Background::run() {
   }
 }
 
-// Until roused, or until it is time to look at the device again.
+// Until roused, or until it is time to look at the device or at memory again.
 void Background::sleep(bool reading) {
+  const timespec* timeout = reading ? &kWhileReading : nullptr;
+  if (!reading && MemoryWatch::wanted(*engine_)) {
+    timeout = &engine_->memory_watch.pause();
+  }
   asleep_.store(1, std::memory_order_seq_cst);
   const bool more_hints =
       !reading && hint_count_.load(std::memory_order_seq_cst) != 0;
@@ -77,8 +82,7 @@ void Background::sleep(bool reading) {
     asleep_.store(0);
   }
   while (asleep_.load(std::memory_order_acquire) != 0) {
-    const long ret =
-        sys::futex_wait(&asleep_, 1, reading ? &kWhileReading : nullptr);
+    const long ret = sys::futex_wait(&asleep_, 1, timeout);
     if (ret == -ETIMEDOUT) asleep_.store(0);
   }
 }

@@ -6,6 +6,7 @@
 //   are handed back to a host, clearing can be slower than the device. It does
 //   so only while the arena grows, in proportion to what is used already.
 // - It goes on with hints whose range is more than a caller should wait for.
+// - It watches how much memory there is (memory_watch.h).
 // - It submits the reads ahead of threads that must not be interrupted when
 //   those finish (relay.h).
 #pragma once

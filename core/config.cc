@@ -163,11 +163,14 @@ void load_config_without_size(Config& config, const char* const* environment) {
   copy_strings(config);
 }
 
+const char* size_option(const Config& config) {
+  if (*config.size != 0) return config.size;
+  return options::rows[find_row("RACACHE_SIZE")].fallback;
+}
+
 void resolve_size(Config& config) {
   if (config.size_bytes != 0) return;
-  const char* value = config.size;
-  if (*value == 0) value = options::rows[find_row("RACACHE_SIZE")].fallback;
-  config.size_bytes = options::cache_size(value);
+  config.size_bytes = options::cache_size(size_option(config));
 }
 
 void load_config(Config& config, const char* const* environment) {

@@ -64,6 +64,8 @@ struct Config {
 // programs need not wait for.
 void load_config_without_size(Config& config, const char* const* environment);
 void resolve_size(Config& config);
+// RACACHE_SIZE as it stands, or its default.
+[[nodiscard]] const char* size_option(const Config& config);
 // Both.
 void load_config(Config& config, const char* const* environment);
 // Gives the mapping of the strings back. Tests only: a process keeps it.

@@ -17,6 +17,7 @@
 #include "core/file.h"
 #include "core/fill_op.h"
 #include "core/live.h"
+#include "core/memory_watch.h"
 #include "core/metadata.h"
 #include "core/relay.h"
 #include "core/service.h"
@@ -37,6 +38,7 @@ struct Engine {
   Evictor evictor;
   Service service;
   Background background;
+  MemoryWatch memory_watch;
   Live live;
   File* files;                       // kMaxFiles, lazily touched
   std::atomic<uint32_t> files_used;  // high-water mark

@@ -106,6 +106,9 @@ void collect_memory(const Engine& engine, Snapshot& s) {
   s.memory_metadata = engine.metadata.used() + engine.arena.metadata_bytes() +
                       engine.evictor.policy().metadata_bytes();
   s.memory_huge = engine.arena.huge_bytes();
+  s.memory_given_back = engine.memory_watch.given_back();
+  s.memory_pressed =
+      static_cast<double>(engine.memory_watch.pressed_ns()) / 1e9;
 }
 
 void program_name(char (&out)[64]) {

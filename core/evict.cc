@@ -127,6 +127,22 @@ bool Evictor::reclaim(Engine& engine, uint64_t pages) {
   return engine.arena.free_pages() >= pages;
 }
 
+// By the policy's choice first; what is left of a block is moved out of it.
+void Evictor::shrink(Engine& engine) {
+  constexpr int kTries = 16;
+  Arena& arena = engine.arena;
+  for (int tries = 0; arena.excess_blocks() != 0 && tries < kTries; ++tries) {
+    while (arena.withdraw_block()) tries = 0;
+    // The kernel refused: the program has locked its memory.
+    if (arena.excess_blocks() == 0 || arena.largest_free_order() == kMaxOrder) {
+      return;
+    }
+    if (stuck(engine)) return;
+    (void)evict_some(engine, kBlockPages);
+    if (!settle(engine) || !make_run(engine, kMaxOrder)) continue;
+  }
+}
+
 void Evictor::drop(Engine& engine, File& file, PageIndex first, PageIndex end) {
   // In slices, so that a reader who plans is not held up by a large file.
   constexpr int kSlice = 64;

@@ -27,6 +27,10 @@ class Evictor {
   // Makes one free run of 2^order pages, by emptying the 2 MiB block that costs
   // least. Called as reclaim() is.
   bool make_run(Engine& engine, unsigned order);
+  // Gives memory back to the kernel, the least wanted first, until no more is
+  // held than the arena's limit, or as far as that goes now. Called as
+  // reclaim() is.
+  void shrink(Engine& engine);
   // A folio already unpublished: its memory is reused after a grace period.
   void retire(Engine& engine, FolioId folio);
   // Unpublishes every folio of the file that is not being filled.

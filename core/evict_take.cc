@@ -197,8 +197,7 @@ bool Evictor::take(Engine& engine, const Victim& victim, uint64_t* freed) {
 
 // Of the next few blocks, the one whose loss costs least.
 FolioId Evictor::cheapest_block(Engine& engine) {
-  const uint64_t blocks =
-      engine.arena.block_count() - engine.arena.fresh_blocks();
+  const uint64_t blocks = engine.arena.touched_blocks();
   FolioId best = kNoFolio;
   uint64_t least = kImmovable;
   for (unsigned i = 0; i < kBlocksLookedAt && i < blocks; ++i) {

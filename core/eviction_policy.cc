@@ -44,7 +44,6 @@ bool EvictionPolicy::init(EvictKind kind, const Arena& arena) {
   kind_ = kind;
   arena_ = &arena;
   frames_ = arena.block_count() * kBlockPages;
-  small_quota_ = quota_of(frames_);
   if (kind == EvictKind::kClock) return true;
   const bool ok =
       kind == EvictKind::kS3Fifo ? init_queue(frames_) : init_ages(frames_);
@@ -56,7 +55,7 @@ bool EvictionPolicy::init(EvictKind kind, const Arena& arena) {
 // that says when the oldest goes: an eighth to a quarter as many entries as
 // frames (up to 0.02 % of the memory), twice that in a small cache.
 bool EvictionPolicy::init_queue(uint64_t frames) {
-  const uint64_t count = 2 * power_of_two_below(small_quota_ / 4 * 5);
+  const uint64_t count = 2 * power_of_two_below(quota_of(frames) / 4 * 5);
   void* ids = mapping::reserve(count * sizeof(FolioId), MADV_DONTFORK);
   if (ids == nullptr) return false;
   small_.ids = static_cast<FolioId*>(ids);
@@ -237,7 +236,8 @@ Victim EvictionPolicy::next_main(uint64_t* budget) {
 Victim EvictionPolicy::next(uint64_t* budget) {
   if (kind_ == EvictKind::kClock) return next_clock(budget);
   if (kind_ != EvictKind::kS3Fifo) return next_aged(budget);
-  if (probation_pages() > small_quota_) {
+  // Of what there may be now: it can be less than at the start.
+  if (probation_pages() > quota_of(arena_->limit() >> kPageShift)) {
     const Victim victim = next_small();
     if (victim.id != kNoFolio) return victim;
   }

@@ -105,7 +105,6 @@ class EvictionPolicy {
   const Arena* arena_ = nullptr;
   EvictKind kind_ = EvictKind::kS3Fifo;
   uint64_t frames_ = 0;
-  uint64_t small_quota_ = 0;  // pages
   std::atomic<uint64_t> small_pages_{0};
   Ghosts ghosts_;
   Lock queue_lock_;  // innermost, as the arena's

@@ -22,7 +22,9 @@ struct Snapshot {
   uint64_t live_by_order[kOrders];
   uint64_t kernel_files[static_cast<size_t>(Reason::kCount)];
   uint64_t memory_limit, memory_used, memory_metadata, memory_huge;
-  const char* io;      // "uring", "threads", "off"
+  uint64_t memory_given_back;  // under pressure, ever
+  double memory_pressed;       // seconds with less than was asked for
+  const char* io;              // "uring", "threads", "off"
   const char* io_why;  // why not uring: "io_uring: EPERM (seccomp?)", or ""
   unsigned top_count;
   TopFile top[kTopFiles];

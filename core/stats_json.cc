@@ -149,6 +149,8 @@ void put_memory(const Snapshot& s, Json& json) {
   json.number("used", s.memory_used);
   json.number("metadata", s.memory_metadata);
   json.number("huge", s.memory_huge);
+  json.number("given_back", s.memory_given_back);
+  json.seconds("pressed_seconds", s.memory_pressed);
   json.close('}');
 }
 

@@ -137,7 +137,12 @@ void memory_line(const Snapshot& s, Text& out) {
   begin(out, "memory").human_bytes(s.memory_used) << " of ";
   out.human_bytes(s.memory_limit) << ", in huge pages ";
   out.human_bytes(s.memory_huge) << "; metadata ";
-  out.human_bytes(s.memory_metadata) << '\n';
+  out.human_bytes(s.memory_metadata);
+  if (s.memory_given_back != 0) {
+    out << "; given back ";
+    out.human_bytes(s.memory_given_back);
+  }
+  out << '\n';
 }
 
 void io_line(const Snapshot& s, Text& out) {

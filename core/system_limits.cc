@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
+#include <cstdint>
 
 #include "core/sys.h"
 
@@ -115,6 +116,29 @@ std::string_view chosen_word(std::string_view text) {
                          : std::string_view();
 }
 
+bool parse_field(std::string_view text, std::string_view name, uint64_t& out) {
+  while (!text.empty()) {
+    std::string_view line = take(text, '\n');
+    std::string_view word = take(line, ' ');
+    if (!word.empty() && word.back() == ':') word.remove_suffix(1);
+    if (word != name) continue;
+    line = trim(line);
+    return parse_number(take(line, ' '), out);
+  }
+  return false;
+}
+
+int64_t slack_of(uint64_t total, uint64_t available) {
+  constexpr uint64_t kLeast = 16 << 20;
+  constexpr uint64_t kMost = 1 << 30;
+  uint64_t reserve = total / 16;
+  if (reserve < kLeast) reserve = kLeast;
+  if (reserve > kMost) reserve = kMost;
+  const uint64_t capped = available < total ? available : total;
+  if (capped >= uint64_t{INT64_MAX}) return INT64_MAX;
+  return static_cast<int64_t>(capped) - static_cast<int64_t>(reserve);
+}
+
 Membership parse_membership(std::string_view proc_cgroup) {
   Membership found;
   while (!proc_cgroup.empty()) {
@@ -198,20 +222,27 @@ class GroupReader {
   GroupReader(Scratch& scratch, const char* root)
       : scratch_(scratch), root_(root) {}
 
-  uint64_t tightest() {
+  // Lowers `memory` to what the groups allow.
+  void tighten(Memory& memory) {
     const std::string_view text = read("/proc/self/cgroup");
     // Kept at the end of the path buffer: reading limits uses the file's.
     const Membership raw = parse_membership(text);
     const Membership mine{keep(raw.v1_memory), keep(raw.v2)};
-    uint64_t limit = kUnlimited;
     // The memory controller belongs to one hierarchy: v2's if not to v1's.
     const bool v2 = mine.v1_memory.empty();
     const std::string_view path = v2 ? mine.v2 : mine.v1_memory;
-    if (path.empty()) return kUnlimited;
-    if (!walk({"/", v2 ? kStandardV2 : kStandardV1}, path, v2, limit)) {
-      walk_where_mounted(path, v2, limit);
+    if (path.empty()) return;
+    if (!walk({"/", v2 ? kStandardV2 : kStandardV1}, path, v2, memory)) {
+      walk_where_mounted(path, v2, memory);
     }
-    return limit;
+  }
+
+  // What there is of RAM.
+  void look_at_ram(Memory& memory) {
+    uint64_t kib;
+    if (!parse_field(read("/proc/meminfo"), "MemAvailable", kib)) return;
+    if (kib > memory.ram >> 10) kib = memory.ram >> 10;
+    memory.slack = slack_of(memory.ram, kib << 10);
   }
 
  private:
@@ -232,17 +263,17 @@ class GroupReader {
 
   // Not in the usual place: where the mount table says. It can be long, so it
   // is read only now.
-  void walk_where_mounted(std::string_view path, bool v2, uint64_t& limit) {
+  void walk_where_mounted(std::string_view path, bool v2, Memory& memory) {
     const Mounts mounts = parse_mounts(read("/proc/self/mountinfo"));
     const Mount& raw = v2 ? mounts.v2 : mounts.v1_memory;
     const Mount mount{keep(raw.root), keep(raw.point)};
-    if (!mount.point.empty()) walk(mount, path, v2, limit);
+    if (!mount.point.empty()) walk(mount, path, v2, memory);
   }
 
-  // Lowers `limit` to what the group and its parents allow, from the group up
-  // to the mount point. True when the group's directory is there.
+  // The group and its parents, from the group up to the mount point. True when
+  // the group's directory is there.
   bool walk(const Mount& mount, std::string_view path, bool v2,
-            uint64_t& limit) {
+            Memory& memory) {
     Text directory(scratch_.path, kPathRoom);
     directory << root_;
     const size_t top = group_directory(mount, path, directory);
@@ -250,7 +281,7 @@ class GroupReader {
     size_t end = directory.size();
     const bool found = exists(end, "/cgroup.procs");
     for (unsigned depth = 0; depth < kMaxDepth; ++depth) {
-      lower(end, v2, limit);
+      lower(end, v2, memory);
       if (end <= top) break;
       while (end > top && scratch_.path[end - 1] != '/') --end;
       if (end > top) --end;
@@ -258,17 +289,49 @@ class GroupReader {
     return found;
   }
 
-  void lower(size_t end, bool v2, uint64_t& limit) {
-    if (!v2) return lower_to(end, "/memory.limit_in_bytes", limit);
-    lower_to(end, "/memory.max", limit);
-    // memory.high does not kill, but a process above it hardly runs.
-    lower_to(end, "/memory.high", limit);
+  void lower(size_t end, bool v2, Memory& memory) {
+    uint64_t limit = kUnlimited;
+    if (v2) {
+      lower_to(end, "/memory.max", limit);
+      // memory.high does not kill, but a process above it hardly runs.
+      lower_to(end, "/memory.high", limit);
+    } else {
+      lower_to(end, "/memory.limit_in_bytes", limit);
+    }
+    if (limit < memory.cgroup) memory.cgroup = limit;
+    // A limit above all RAM is none.
+    if (limit < memory.ram) take_slack(end, v2, limit, memory);
+  }
+
+  void take_slack(size_t end, bool v2, uint64_t limit, Memory& memory) {
+    uint64_t used;
+    const char* usage = v2 ? "/memory.current" : "/memory.usage_in_bytes";
+    if (!parse_number(read_in(end, usage), used)) return;
+    const uint64_t cached = reclaimable(read_in(end, "/memory.stat"), v2);
+    const uint64_t firm = used > cached ? used - cached : 0;
+    const int64_t slack = slack_of(limit, limit > firm ? limit - firm : 0);
+    if (slack < memory.slack) memory.slack = slack;
+  }
+
+  // Files that the kernel would sooner drop than let a process die; of those in
+  // active use it keeps some.
+  static uint64_t reclaimable(std::string_view stat, bool v2) {
+    uint64_t inactive = 0;
+    uint64_t active = 0;
+    (void)parse_field(stat, v2 ? "inactive_file" : "total_inactive_file",
+                      inactive);
+    (void)parse_field(stat, v2 ? "active_file" : "total_active_file", active);
+    return inactive / 2 + active / 4 > kUnlimited / 4 ? 0
+                                                      : inactive + active / 2;
   }
 
   void lower_to(size_t end, const char* file, uint64_t& limit) {
-    const uint64_t value = parse_limit(
-        read_file(name_in(end, file), scratch_.file, sizeof scratch_.file));
+    const uint64_t value = parse_limit(read_in(end, file));
     if (value < limit) limit = value;
+  }
+
+  std::string_view read_in(size_t end, const char* file) {
+    return read_file(name_in(end, file), scratch_.file, sizeof scratch_.file);
   }
 
   bool exists(size_t end, const char* file) {
@@ -303,9 +366,12 @@ uint64_t ram_bytes() {
 }  // namespace
 
 Memory read_memory(const char* root) {
-  Memory memory{ram_bytes(), kUnlimited};
+  Memory memory{ram_bytes(), kUnlimited, INT64_MAX};
   const ScratchMapping scratch;
-  if (scratch.valid()) memory.cgroup = GroupReader(*scratch, root).tightest();
+  if (!scratch.valid()) return memory;
+  GroupReader reader(*scratch, root);
+  reader.look_at_ram(memory);
+  reader.tighten(memory);
   return memory;
 }
 

@@ -55,9 +55,21 @@ struct Mounts {
 // parents ends there.
 size_t group_directory(const Mount& mount, std::string_view path, Text& out);
 
+// The number behind `name` in "name number" or "name: number kB" lines, as of
+// /proc/meminfo and memory.stat, in the file's unit. False: it is not there.
+[[nodiscard]] bool parse_field(std::string_view text, std::string_view name,
+                               uint64_t& out);
+
+// What can still be had of `total` bytes of which `available` are: some, a 16th
+// but at least 16 MiB and at most 1 GiB, is to be left. Negative: so much less.
+[[nodiscard]] int64_t slack_of(uint64_t total, uint64_t available);
+
 struct Memory {
   uint64_t ram;     // bytes
   uint64_t cgroup;  // the tightest limit of all groups, or kUnlimited
+  int64_t slack;    // slack_of() the tightest of RAM and groups; INT64_MAX when
+                    // nothing is known. Cached files of the kernel's count as
+                    // available.
   uint64_t usable() const { return ram < cgroup ? ram : cgroup; }
 };
 // `root` is put in front of /proc and /sys (tests); "" otherwise.

@@ -70,6 +70,10 @@ void fuzz_groups(std::string_view input) {
 
 void fuzz_numbers(std::string_view input) {
   (void)limits::chosen_word(input);
+  uint64_t field;
+  if (limits::parse_field(input, "MemAvailable", field)) {
+    require(limits::slack_of(field, field) >= limits::slack_of(field, 0));
+  }
   uint64_t number;
   if (limits::parse_number(input, number) && number < (uint64_t{1} << 62)) {
     require(limits::parse_limit(input) == number);

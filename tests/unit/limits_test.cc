@@ -39,6 +39,7 @@ class Root {
     put(directory + "/cgroup.procs", "");
     return put(directory + "/" + file, limit);
   }
+  const char* path() const { return path_.c_str(); }
   uint64_t cgroup() const { return limits::read_memory(path_.c_str()).cgroup; }
 
  private:
@@ -159,6 +160,53 @@ TEST_CASE("v1: parents as well, and its own word for no limit") {
       .group("/sys/fs/cgroup/memory/jobs", "memory.limit_in_bytes",
              "314572800\n");
   CHECK(root.cgroup() == 314572800);
+}
+
+TEST_CASE("a field of /proc/meminfo or memory.stat") {
+  uint64_t n = 7;
+  const char* text =
+      "MemFree:  12 kB\nMemAvailable:    345 kB\nactive_file 9\n";
+  CHECK(limits::parse_field(text, "MemAvailable", n));
+  CHECK(n == 345);
+  CHECK(limits::parse_field(text, "active_file", n));
+  CHECK(n == 9);
+  CHECK_FALSE(limits::parse_field(text, "inactive_file", n));
+  CHECK_FALSE(limits::parse_field("a: x\n", "a", n));
+  CHECK(n == 9);
+}
+
+TEST_CASE("of what is available some is to be left") {
+  constexpr int64_t kMiB = 1 << 20;
+  CHECK(limits::slack_of(100 << 20, 50 << 20) == 34 * kMiB);
+  CHECK(limits::slack_of(100 << 20, 0) == -16 * kMiB);
+  CHECK(limits::slack_of(uint64_t{1} << 30, 100 << 20) == 36 * kMiB);
+  CHECK(limits::slack_of(uint64_t{1} << 40, uint64_t{3} << 30) == 2048 * kMiB);
+  CHECK(limits::slack_of(100 << 20, uint64_t{1} << 60) == 84 * kMiB);
+}
+
+TEST_CASE("slack: RAM, and groups with their caches") {
+  constexpr int64_t kMiB = 1 << 20;
+  Root none;
+  CHECK(limits::read_memory(none.path()).slack == INT64_MAX);
+  Root root;
+  root.put("/proc/meminfo", "MemTotal: 9 kB\nMemAvailable:   524288 kB\n");
+  const limits::Memory ram = limits::read_memory(root.path());
+  CHECK(ram.slack == limits::slack_of(ram.ram, 512 << 20));
+  root.put("/proc/meminfo", "MemAvailable: 99999999999 kB\n")
+      .put("/proc/self/cgroup", "0::/a\n")
+      .group("/sys/fs/cgroup/a", "memory.max", "104857600\n")
+      .put("/sys/fs/cgroup/a/memory.current", "94371840\n");
+  CHECK(limits::read_memory(root.path()).slack == -6 * kMiB);
+  root.put("/sys/fs/cgroup/a/memory.stat",
+           "anon 5\ninactive_file 10485760\nactive_file 20971520\n");
+  CHECK(limits::read_memory(root.path()).slack == 14 * kMiB);
+  Root v1;
+  v1.put("/proc/self/cgroup", "4:memory:/j\n")
+      .group("/sys/fs/cgroup/memory/j", "memory.limit_in_bytes", "104857600\n")
+      .put("/sys/fs/cgroup/memory/j/memory.usage_in_bytes", "94371840\n")
+      .put("/sys/fs/cgroup/memory/j/memory.stat",
+           "inactive_file 1\ntotal_inactive_file 10485760\n");
+  CHECK(limits::read_memory(v1.path()).slack == 4 * kMiB);
 }
 
 TEST_CASE("a container that sees the host's path") {

@@ -37,6 +37,8 @@ inline Snapshot sample() {
   s.memory_used = 802;
   s.memory_metadata = 803;
   s.memory_huge = 804;
+  s.memory_given_back = 805;
+  s.memory_pressed = 0.75;
   s.io = "threads";
   s.io_why = "io_uring: EPERM (seccomp?)";
   s.top_count = 1;

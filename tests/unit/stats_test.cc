@@ -93,6 +93,8 @@ TEST_CASE("the JSON keys are the promised ones, no more and no fewer") {
                                      "memory.used",
                                      "memory.metadata",
                                      "memory.huge",
+                                     "memory.given_back",
+                                     "memory.pressed_seconds",
                                      "top_files[]"};
   const json j = json_of(sample());
   CHECK(keys_of(j, "config") == expected);
@@ -160,6 +162,8 @@ TEST_CASE("each JSON value is the counter of its name") {
   CHECK(j["memory"]["used"] == 802);
   CHECK(j["memory"]["metadata"] == 803);
   CHECK(j["memory"]["huge"] == 804);
+  CHECK(j["memory"]["given_back"] == 805);
+  CHECK(j["memory"]["pressed_seconds"] == 0.75);
   CHECK(j["top_files"][0]["path"] == "/data/a.sst");
   CHECK(j["top_files"][0]["reads"] == 11);
   CHECK(j["top_files"][0]["hits"] == 10);
