@@ -29,6 +29,12 @@ inline void before_stream(int fd) {
   if (RACACHE_UNLIKELY(engine::interruptible())) wait_before_stream(fd);
 }
 
+// Before bytes go from one descriptor to another inside the kernel: between two
+// files as well it looks for signals page by page.
+inline void before_transfer() {
+  if (RACACHE_UNLIKELY(engine::interruptible())) engine::quiesce();
+}
+
 RACACHE_COLD void wait_before_device(int fd);
 // Before a read that is not ours: /dev/zero and /dev/urandom stop like streams,
 // and sockets may have a timeout.

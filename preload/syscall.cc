@@ -196,15 +196,11 @@ long on_transfer(const Call& s) {
   switch (s.number) {
     case SYS_sendfile:
       if (s.c == 0) share_position(narrow(s.b));
-      before_stream(s.fd());
       break;
-    case SYS_splice:
-      if (s.b == 0) share_position(s.fd());
-      before_stream(narrow(s.c));
-      break;
-    default:  // copy_file_range
+    default:  // splice, copy_file_range
       if (s.b == 0) share_position(s.fd());
   }
+  before_transfer();
   return s.make();
 }
 

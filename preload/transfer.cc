@@ -60,20 +60,21 @@ namespace hook {
 
 ssize_t sendfile(int out, int in, off_t* offset, size_t count) {
   if (offset == nullptr) share_position(in);
-  before_stream(out);
+  before_transfer();
   return real::sendfile(out, in, offset, count);
 }
 
 ssize_t splice(int in, off_t* in_offset, int out, off_t* out_offset,
                size_t count, unsigned flags) {
   if (in_offset == nullptr) share_position(in);
-  before_stream(out);
+  before_transfer();
   return real::splice(in, in_offset, out, out_offset, count, flags);
 }
 
 ssize_t copy_file_range(int in, off_t* in_offset, int out, off_t* out_offset,
                         size_t count, unsigned flags) {
   if (in_offset == nullptr) share_position(in);
+  before_transfer();
   return real::copy_file_range(in, in_offset, out, out_offset, count, flags);
 }
 

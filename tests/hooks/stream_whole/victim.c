@@ -103,15 +103,44 @@ static long child_writing(int file, off_t ahead) {
          (end.tv_nsec - begin.tv_nsec) / 1000000;
 }
 
+/* From file to file the kernel goes page by page, and stops alike. By a thread
+ * that has written to no stream yet: later its reads are submitted by another.
+ */
+static int copies_cut_short(int fd, off_t ahead) {
+  enum { kLong = 16 << 20 };
+  int copy = open("copy", O_WRONLY | O_CREAT | O_TRUNC, 0600), cut_short = 0;
+  for (int i = 0; i < 3 * kRounds; ++i) {
+    off_t from = 0, to = 0;
+    ssize_t moved;
+    CHECK(readahead(fd, ahead + (off_t)i * kChunk, kChunk) == 0);
+    switch (i % 3) {
+      case 0:
+        moved = copy_file_range(fd, &from, copy, &to, kLong, 0);
+        break;
+      case 1:
+        moved = syscall(SYS_copy_file_range, fd, &from, copy, &to, kLong, 0L);
+        break;
+      default:
+        lseek(copy, 0, SEEK_SET);
+        moved = sendfile(copy, fd, &from, kLong);
+    }
+    cut_short += moved != kLong;
+  }
+  close(copy);
+  unlink("copy");
+  return cut_short;
+}
+
 int main(void) {
   pthread_t threads[3];
   int cut_short = 0;
-  make_file("data", (size_t)kChunk * (kChunks + 8), 0);
+  make_file("data", (size_t)kChunk * (kChunks + 8 + 3 * kRounds), 0);
   int fd = open("data", O_RDWR);
   fsync(fd);
   posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED); /* cold from here on */
   close(fd);
   fd = open("data", O_RDONLY);
+  CHECK(copies_cut_short(fd, (off_t)kChunk * (kChunks + 8)) == 0);
   zero = open("/dev/zero", O_RDONLY);
   CHECK(pipe(pipes) == 0);
   CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0);
