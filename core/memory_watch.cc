@@ -64,7 +64,9 @@ int64_t MemoryWatch::slack_ahead(int64_t slack, uint64_t held,
 }
 
 bool MemoryWatch::wanted(const Engine& engine) {
-  return engine.arena.held_blocks() * kBlockSize > kLeast;
+  const Arena& arena = engine.arena;
+  const bool pressed = arena.limit() < arena.block_count() * kBlockSize;
+  return pressed || arena.held_blocks() * kBlockSize > kLeast;
 }
 
 void MemoryWatch::account(uint64_t now_ns, uint64_t configured,

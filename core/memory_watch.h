@@ -28,7 +28,7 @@ class MemoryWatch {
   void look(Engine& engine);
   // Until the next look.
   const timespec& pause() const { return need_ ? kHurry : kPeriod; }
-  // Whether there is enough to be worth a look at all.
+  // Whether there is enough to be worth a look, or could be more again.
   [[nodiscard]] static bool wanted(const Engine& engine);
 
   // For the statistics: bytes given back, ever; time with less than was asked.

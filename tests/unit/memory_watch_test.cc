@@ -129,9 +129,12 @@ TEST_CASE_FIXTURE(PressureFixture, "memory goes back to the kernel at once") {
 }
 
 TEST_CASE_FIXTURE(PressureFixture, "and is taken again") {
+  CHECK_FALSE(MemoryWatch::wanted(engine()));
   read_all();
   engine().arena.allow(4);
   engine().evictor.shrink(engine());
+  CHECK(held() == 8 * kMiB);
+  CHECK(MemoryWatch::wanted(engine()));  // or nobody would ever allow more
   engine().arena.allow(engine().arena.block_count());
   read_all();
   const uint64_t before = counters().device_bytes;
